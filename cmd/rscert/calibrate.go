@@ -291,7 +291,7 @@ func (c *calibrationTask) drawHeldOut(s streams, o split) ([]bool, error) {
 
 // split says which rows are held out for testing. The other rows are for fitting.
 type split struct {
-	file    string  // test data; "": part of the input
+	file    string  // test data; "": the test data are a part of the input
 	share   float64 // share of the rows that is held out; with --cluster, share of the clusters that is held out
 	seed    uint64
 	cluster clusterOptions

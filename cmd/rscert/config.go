@@ -126,7 +126,7 @@ func (s settings) parseMap(cmd *cobra.Command, node *yaml.Node, top bool) error 
 	return s.parseMap(cmd, own, false) // flags under the command's name override flags on the top level
 }
 
-// parseFlag adds one flag.
+// parseFlag adds the values of one flag to s.values.
 func (s settings) parseFlag(cmd *cobra.Command, key, value *yaml.Node) error {
 	f := cmd.Flags().Lookup(key.Value)
 	if f == nil || key.Value == "config" || key.Value == "help" {

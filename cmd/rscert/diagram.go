@@ -32,7 +32,7 @@ var curveKinds = choice.Of("curve", kernelCurve, isotonicCurve, noCurve).Describ
 
 func (c curveKind) String() string { return string(c) }
 
-// line returns the curve for the diagram of m, or nil.
+// line returns the curve of kind c for the diagram of m. It returns nil if c is noCurve.
 func (c curveKind) line(m calib.Metrics) *reliability.Curve {
 	switch c {
 	case isotonicCurve:

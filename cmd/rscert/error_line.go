@@ -27,7 +27,7 @@ func (w *errorLine) Write(p []byte) (int, error) {
 	}
 }
 
-// flush passes on the last line if it has no newline.
+// flush handles the last line as Write handles the other lines, if the last line has no newline.
 func (w *errorLine) flush() {
 	if len(w.part) > 0 {
 		w.line(string(w.part))

@@ -4,5 +4,5 @@ package main
 
 import "testing"
 
-// TestAuditFlips runs testFlips with sixty bits per file and command.
+// TestAuditFlips runs testFlips, which flips sixty bits per file and command.
 func TestAuditFlips(t *testing.T) { testFlips(t, 60) }

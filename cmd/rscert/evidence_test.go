@@ -357,9 +357,10 @@ func hugeBatch(t *testing.T, input string) []byte {
 	return data
 }
 
-// TestHostileInputs gives the program hostile inputs. Some claim a size far above the memory, and some unpack to such a
-// size. Some are models whose input tensor has a name that is very long or contains control characters. The program
-// must soon end with exit code 2, print a short error without control characters, and use little memory.
+// TestHostileInputs gives the program hostile inputs. Some claim a size far above the limit on the memory for an input,
+// and some unpack to such a size. Some are models whose input tensor has a name that is very long or contains control
+// characters. The program must soon end with exit code 2, print a short error without control characters, and use
+// little memory.
 func TestHostileInputs(t *testing.T) {
 	if testing.Short() {
 		t.Skip("many processes")

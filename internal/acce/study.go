@@ -157,7 +157,8 @@ type Estimates struct {
 	ADMM *float64 `json:"admm,omitempty"`
 }
 
-// AdaptiveInterval encloses the largest calibration error under attack over bins of equal count.
+// AdaptiveInterval encloses the largest value that an attack can give to the calibration error over bins of equal
+// count.
 type AdaptiveInterval struct {
 	Lower float64 `json:"lower"` // an attack attains this value
 	Upper float64 `json:"upper"` // an upper bound for every choice of bins

@@ -167,7 +167,7 @@ type gradual struct {
 	value        float64   // η·CE at the point 'best'
 	plateau      float64   // η·CE at the last improvement
 	waiting      int       // steps since the last improvement, or since a plateau last lowered the rate
-	keeps        bool      // whether x keeps the class
+	keeps        bool      // whether the classifier's answer at x is its clean answer for the example
 	here         float64   // η·CE at x
 }
 

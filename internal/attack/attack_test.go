@@ -301,8 +301,8 @@ func TestSeedMatters(t *testing.T) {
 }
 
 // TestHonest: an example that the classifier gets wrong without an attack does not count as robust, and the attack
-// skips it. If the scores of Gradients misclassify an input, but the classifier's scores do not, the attack has not
-// broken the example. Steps with a gradient of zero are counted.
+// skips it. If an input is misclassified by the scores of Gradients, but not by the classifier's own scores, the attack
+// has not broken the example. Steps with a gradient of zero are counted.
 func TestHonest(t *testing.T) {
 	l := newLinear()
 	all, _ := examplesOf(l, 10, Linf)

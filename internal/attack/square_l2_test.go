@@ -79,8 +79,8 @@ func newL2Walk(shape []int, epsilon float64) (*Search, *walk) {
 	return s, s.newWalk(&target{Example: Example{Values: make([]float32, n)}, found: new(Found)})
 }
 
-// TestForm: the two bumps lie side by side as often as one above the other, if the window has room for both
-// arrangements.
+// TestForm checks that the two bumps lie side by side as often as they lie one above the other, if the window has room
+// for both arrangements.
 func TestForm(t *testing.T) {
 	_, w := newL2Walk([]int{1, 9, 9}, 1)
 	across, upright := 0, twoBumps(5, 5)

@@ -30,6 +30,7 @@ func (m *moments) add(x float64) {
 func (m *moments) variance() float64 { return m.m2 / float64(m.n) }
 
 // meanRoundoff returns a bound on the rounding error of a sum of two terms. One term is a mean of up to n numbers in
-// [0, 1], and the other is the Bernstein radius of this mean. Each step of Welford's recurrence (moments) changes the
-// mean by an error of at most 2⁻⁵³. A relative error ε of the variance raises the radius by at most 3ε.
+// [0, 1], and the other is the Bernstein radius of this mean. Each step of Welford's recurrence (see the type
+// 'moments') changes the mean by an error of at most 2⁻⁵³. A relative error ε of the variance raises the radius by at
+// most 3ε.
 func meanRoundoff(n int) float64 { return 4 * float64(n) * 0x1p-53 }

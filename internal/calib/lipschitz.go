@@ -88,7 +88,8 @@ func (b *bucket) merge(right *bucket) {
 	b.label += right.label
 }
 
-// The method 'cells' returns the fine cells that hold points, in order.
+// The method 'cells' divides [0, 1] into fineCells cells of equal width. It returns the cells that hold points, in
+// ascending order.
 func (s *Sample) cells() []bucket {
 	var cells []bucket
 	last := -1

@@ -180,7 +180,7 @@ type RejectionPlan struct {
 
 // RejectionPoint holds the errors at one threshold.
 type RejectionPoint struct {
-	TPR     *float64 // the true positive rate that chose the threshold; nil if the threshold was given
+	TPR     *float64 // the true positive rate from which the threshold was chosen; nil if the threshold was given
 	Worst   RejectionErrors
 	Attacks []RejectionErrors // the errors under each attack alone
 }

@@ -251,8 +251,8 @@ func TestEvaluatorExtension(t *testing.T) {
 	}
 }
 
-// The numbers come from proxTV 3.2.1 (prox_tv.tv1_1d, Barbero & Sra), printed with 15 digits as the {length, value} of
-// each piece.
+// The numbers come from proxTV 3.2.1 (prox_tv.tv1_1d, Barbero & Sra), printed with 15 digits. Each pair {length, value}
+// is one constant piece of a solution.
 func TestTautStringAgreesWithProxTV(t *testing.T) {
 	const labels = "000000000000011110001111010111100110001110111111101101111111"
 	tests := []struct {

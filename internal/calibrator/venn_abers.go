@@ -88,8 +88,8 @@ func vennAbers(x []float64, is []bool) VennAbersCurve {
 	return c
 }
 
-// point is a corner of a diagram of cumulative sums: the number of examples, and the number of examples with the label
-// 1.
+// point is a corner of a diagram of two cumulative sums. The field 'count' is the number of examples, and the field
+// 'ones' is the number of examples with the label 1.
 type point struct{ count, ones float64 }
 
 // The method 'below' reports whether p lies on or below the line through a and b. The point b must be to the right of

@@ -46,8 +46,9 @@ type bettingGrid struct {
 	logTarget float64 // ln(1/α), plus the maximum that rounding can add to ln K
 	edge      []float64
 	cap       []float64 // the largest bet in interval i
-	most      []float64 // ln of the largest factor that one sample can contribute to K in interval i
-	scale     float64   // √(2 ln(1/α)/n); the strategy Betting bets scale/σ̂
+	// ln of the largest factor by which one sample can multiply the capital K, for a mean in interval i
+	most  []float64
+	scale float64 // √(2 ln(1/α)/n); the strategy Betting bets scale/σ̂
 }
 
 const (

@@ -134,7 +134,7 @@ func (a *ScoreAccumulator) attackParams() ScoreParams {
 	return p
 }
 
-// startSide starts the bound on a mean for one side of an interval.
+// startSide returns a new lowerMean. It bounds a mean from below, which gives one side of an interval.
 func (a *ScoreAccumulator) startSide(alpha float64) lowerMean {
 	return a.certifier.start(a.certifier.params.Confidence.Bound, a.example.N, alpha)
 }

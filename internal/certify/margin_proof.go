@@ -45,7 +45,7 @@ func (s *search) prove(f frontier) (bad float64) {
 			return p.y
 		}
 		// Estimate how much ln P grows if q1 rises to its value at the end of the frontier. If the growth is small
-		// enough, try the corner.
+		// enough, test whether P ≤ α at the corner. The corner is the point with this q1 and the q2 of p.
 		sd := math.Sqrt(p.q[0]*math.Max(0, 1-p.q[0])/float64(n)) + 1/float64(n)
 		if (endQ1-p.q[0])/sd*(1+math.Sqrt(-2*p.logP)) < 2*gap && s.logP(endQ1, p.q[1]) <= s.logAlpha {
 			return -1

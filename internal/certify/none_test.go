@@ -73,8 +73,8 @@ func TestNoneIsARival(t *testing.T) {
 	}
 }
 
-// "No class" is never the certified class. If most selection samples have no answer, the class is still the one with
-// the most votes, or class 0 if there are no votes.
+// "No class" is never the certified class. If most selection samples have no answer, the selected class is still the
+// class with the most selection votes, or class 0 if there are no selection votes.
 func TestNoneIsNeverCertified(t *testing.T) {
 	c := mustVotes(t, VoteParams{Target: Target{Alpha: 0.01}})
 	v := Votes{Label: UnknownLabel, N0: 100, Counts0: []int64{1, 9, 0}, None0: 90, N: 1000, Counts: []int64{0, 990, 0}, None: 10}

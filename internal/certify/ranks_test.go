@@ -208,8 +208,8 @@ func (c Claim) truth(contest string, p []float64) float64 {
 }
 
 // The grid holds vectors p of outcome probabilities. For each p, the probability of a wrong certificate must be at most
-// α. The test enumerates all selection and all estimation votes. With the method ExactMargin, this probability must be
-// at least leastBad·α for some p. Otherwise the test has no power.
+// α. The test enumerates all possible counts of the selection votes and of the estimation votes. With the method
+// ExactMargin, this probability must be at least leastBad·α for some p. Otherwise the test has no power.
 func TestClaimCoverage(t *testing.T) {
 	const alpha = 0.05
 	for _, c := range []struct {

@@ -105,8 +105,8 @@ type Stopping struct {
 const (
 	// endShare is the share of α for each of two checkpoints: the first checkpoint that can certify, and the checkpoint
 	// at the budget. If there are no checkpoints between these two, their shares are larger. The first of the two ends
-	// the sampling of the clearest inputs. The large share at the budget makes a certificate from the whole budget
-	// nearly as good as a certificate with a fixed n.
+	// the sampling of the clearest inputs. Because the share at the budget is large, a certificate from the whole
+	// budget is nearly as good as a certificate with a fixed n.
 	endShare = 0.25
 	// scoutShare is the share of α for all scouts together. Scouts are the checkpoints before the first checkpoint that
 	// can certify. They end the sampling of hopeless inputs.

@@ -24,7 +24,7 @@ func trueMargin(kind MarginKind, p []float64) float64 {
 type world int
 
 const (
-	oneMore world = iota // a single third class
+	oneMore world = iota // one other class besides A and the runner-up
 	endless              // so many classes that no class gets two votes
 	nWorlds
 )

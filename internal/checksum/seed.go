@@ -26,7 +26,8 @@ func NewSeed(digest []byte) Seed {
 // Seed is even. The polynomial of CRC-32C is a multiple of x+1. So if the start value has an even number of 1 bits, the
 // numbers of 1 bits in the CRC and in the text are equal modulo 2.
 func seed(first uint16) Seed {
-	const odd = 0x9e37 // 2¹⁶/golden ratio, so that most of the upper bits change several of the lower bits
+	// 2¹⁶ divided by the golden ratio. With this factor, most of the upper bits change several of the lower bits.
+	const odd = 0x9e37
 	s := uint32(first)<<16 | uint32(first*odd)&^1
 	return Seed(s | uint32(bits.OnesCount32(s)&1))
 }

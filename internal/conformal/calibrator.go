@@ -99,7 +99,8 @@ type part struct {
 	points []Point
 }
 
-// The method 'parts' splits the examples into the cells of the guarantee.
+// The method 'parts' splits the examples as the guarantee requires: into one part for each label, into one part for
+// each group, or into a single part.
 func (p *Predictor) parts(points []Point) []part {
 	switch p.Guarantee {
 	case Label:

@@ -291,8 +291,9 @@ func (d *Design) check() error {
 	return nil
 }
 
-// prove proves the condition of the theorem. For the rule Clean it sets ρ = 0, so it proves the condition for clean
-// queries only. For the rule BinCP it proves nothing (see Check).
+// prove tries to prove that the weights or the pair of counts satisfy the condition of the theorem in the package
+// comment. For the rule Clean it sets ρ = 0, so it proves the condition for clean queries only. For the rule BinCP it
+// proves nothing (see Check).
 func (d *Design) prove() error {
 	g := d.target()
 	switch d.Rule {

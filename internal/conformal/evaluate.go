@@ -197,7 +197,8 @@ type sizeBound struct {
 	weights        []float64 // W(0), …, W(m); nil before the first query
 	n              int64
 	sum, sumSquare float64
-	most           float64 // the largest possible sum of weights for a query
+	// the largest possible sum of weights for a query: the sum if every class has the weight W(m)
+	most float64
 }
 
 func (s *sizeBound) add(counts []int64) {

@@ -69,8 +69,8 @@ func ExampleDesign_Claim() {
 	// and the noise of a query is fresh and secret
 }
 
-// APS ranks the classes by probability. The score of a class y is minus a sum. The sum consists of the probabilities of
-// all classes ranked above y, and of a random share of the probability of y.
+// APS ranks the classes by probability. The score of a class y is the negative of a sum. The sum consists of the
+// probabilities of all classes ranked above y, and of a random share of the probability of y.
 func ExampleScorer_Scores() {
 	scores := conformal.NewScorer(conformal.APS).Scores(nil, []float64{0.25, 0.5, 0.25}, 0.5)
 	fmt.Println(scores)

@@ -14,9 +14,10 @@ const maxCells = 1 << 21
 // the claim is true, the weights w = 1{N ≥ t} are valid.
 //
 // The proof writes p = F(z) and has three parts. In the middle, it bisects cells [l, r] of z until each cell satisfies
-// P(Bin(m, F(r)) ≥ t) ≤ (H∘g)^Q(F(l)). This is enough because both sides increase with p. The code rounds both sides
-// outward. Where the probabilities are close to 1, it evaluates the same inequality for their complements. In the two
-// unbounded intervals at the ends, the claim follows from the inequality in the comment on the type 'end'.
+// P(Bin(m, F(r)) ≥ t) ≤ (H∘g)^Q(F(l)). This is enough because both sides increase with p. The code rounds the left side
+// up and the right side down. Where the probabilities are close to 1, it evaluates the same inequality for their
+// complements. In the two unbounded intervals at the ends, the claim follows from the inequality in the comment on the
+// type 'end'.
 type pairClaim struct {
 	target
 	m, t int64

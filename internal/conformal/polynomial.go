@@ -113,8 +113,8 @@ func (b polynomial) valid(g target) bool {
 }
 
 // The method 'trivial' reports whether four conditions hold: there is no attack, Q = 1, the degree is m′, and w(k) ≤
-// 1{k ≥ t′} for every k. Then B_w ≤ H, because B_v = H for the weights v(k) = 1{k ≥ t′}. A search could not prove B_w ≤
-// H if both sides are equal.
+// 1{k ≥ t′} for every k. Let v be the weights v(k) = 1{k ≥ t′}. Then B_v = H and w ≤ v, so B_w ≤ H. A search could not
+// prove B_w ≤ H if both sides are equal.
 func (b polynomial) trivial(g target) bool {
 	if g.shift != 0 || g.queries != 1 || int64(b.degree()) != g.draws {
 		return false

@@ -134,8 +134,8 @@ const (
 
 // Decide returns the verdict on every class. The argument 'drawn' is the number of draws so far, at most m′. The result
 // 'decided' is true if no class is Undecided. Decide reuses the memory of dst. A class is in the set once t′ scores
-// reach its threshold, and outside the set once too few draws remain for t′ such scores. So a query may stop once all
-// classes are decided, because further draws would not change its set.
+// have reached its threshold. It is outside the set once too few draws remain for t′ scores to reach the threshold. So
+// a query may stop once all classes are decided, because further draws would not change its set.
 func (p *Predictor) Decide(dst []Verdict, counts []int64, drawn int64) (verdicts []Verdict, decided bool) {
 	dst = slices.Grow(dst[:0], len(counts))[:len(counts)]
 	decided = true

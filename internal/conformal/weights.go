@@ -15,7 +15,7 @@ import (
 // leastWeight limits negative weights: the least accepted weight is −leastWeight. Positive weights are at most 1.
 const leastWeight = 1 << 20
 
-// slackTolerance is the tolerance that bestWeights passes to the function 'slackened'.
+// slackTolerance is the tolerance with which bestWeights computes the slack (see the function 'slackened').
 const slackTolerance = 1e-7
 
 // A population is a simple model of the examples. Let p be the probability that a noisy score of an example reaches the

@@ -60,9 +60,9 @@ type Dataset struct {
 	// The function 'values' fills dst with example i. Its errors name the location in the data.
 	values func(i int, dst []float32) error
 	// The function 'roundings' fills dst with bounds on |number in the file − value|, one for each value of example i.
-	// The order of these bounds does not matter. The result 'named' is true if every number of example i in the file is
-	// a usual spelling of its float32 in Example.Values (isNamed). The field 'roundings' is nil if the file holds
-	// float32 or bytes.
+	// The order of these bounds does not matter. The result 'named' is true if each number that the file holds for
+	// example i is a usual spelling of the float32 that Example.Values holds for it (see isNamed). The field
+	// 'roundings' is nil if the file holds float32 or bytes.
 	roundings func(i int, dst []float64) (named bool, err error)
 	// labelAt describes the location of label i in the data, for use in errors.
 	labelAt func(i int) string

@@ -217,7 +217,7 @@ func remedyInFolder(dir string) *remedy {
 			continue
 		}
 		for _, r := range remedies {
-			// A single image needs a remedy, but images in a folder need none.
+			// A single image must be converted, but images in a folder need no conversion.
 			if hasSuffix(name, r.suffixes) && !slices.Contains(r.suffixes, ".png") {
 				return &r
 			}

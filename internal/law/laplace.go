@@ -57,7 +57,8 @@ func (laplace) Second() Theorem {
 // First returns the theorem R1 = b·margin, which follows from the largest density, 1/(2b).
 func (laplace) First() Theorem { return Linear(1, "p_A−p_B, radius b times the margin") }
 
-// laplaceCut is the end of the table, in units of b. The mass at distances above 46·b from 0 is e^{−46} < 2⁻⁶⁶.
+// laplaceCut is the distance from 0 at which the table of the noise ends, in units of the noise's scale b. The mass at
+// distances above 46·b from 0 is e^{−46} < 2⁻⁶⁶.
 const laplaceCut = 46
 
 // Ratios returns the limits of b/g, where g is the lattice's step. At the ratio 710, the table covers 2·46·710 + 1

@@ -146,8 +146,8 @@ func (r Ratios) Allow(ratio *big.Rat) bool {
 	return ratio.Cmp(big.NewRat(r.Least, 1)) >= 0 && ratio.Cmp(big.NewRat(r.Greatest+1, 1)) < 0
 }
 
-// Refine returns the smallest whole number n for which the step divided by n gives a ratio of at least Fine. The result
-// 'ok' is false if the ratio is outside (0, Greatest + 1), or if n would exceed math.MaxInt16.
+// Refine returns the smallest whole number n for which the step divided by n gives a ratio of at least r.Fine. The
+// result 'ok' is false if the ratio is outside (0, Greatest + 1), or if n would exceed math.MaxInt16.
 func (r Ratios) Refine(ratio *big.Rat) (divisor int, ok bool) {
 	if ratio.Sign() <= 0 || ratio.Cmp(big.NewRat(r.Greatest+1, 1)) >= 0 {
 		return 1, false

@@ -105,8 +105,8 @@ func symmetric(side int, product blas.Transpose, a matrix) matrix {
 	return out
 }
 
-// radius returns an upper bound on the spectral radius of a symmetric matrix, which it computes with k squarings of
-// this matrix.
+// radius returns an upper bound on the spectral radius of a symmetric matrix. It computes the bound with k squarings of
+// the matrix.
 func (a matrix) radius(k int) float64 {
 	if k == 0 {
 		return a.frobenius()

@@ -10,7 +10,7 @@ import (
 
 // If GOMEMLIMIT is not set, the constant 'most' is the largest limit on the memory for an input, in bytes. It is also
 // the limit if the available memory is not known. Almost every data set that rscert must hold in memory is smaller than
-// this. A user with a larger data set sets GOMEMLIMIT.
+// this. For a larger data set, a user can set GOMEMLIMIT.
 const most = 2 << 30
 
 // Limit returns the number of bytes that an input may take. If GOMEMLIMIT is set, this is half of GOMEMLIMIT. Otherwise

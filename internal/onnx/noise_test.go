@@ -412,7 +412,8 @@ func TestNoiseRefused(t *testing.T) {
 	run("makes no noise", votes, nil)
 }
 
-// TestNoiseResults requests the votes, the scores or both, in changing order. The requested results must be right.
+// TestNoiseResults calls RunNoisy several times. From call to call, it changes which results it requests: the votes,
+// the scores or both. The requested results must be right.
 func TestNoiseResults(t *testing.T) {
 	m := load(t, testModel(t, "nchw"), LoadOptions{Batch: 8, Device: CPU})
 	noise := testNoise(t, 63.75, []float64{.5}, []float64{.25})

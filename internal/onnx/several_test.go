@@ -178,7 +178,8 @@ func TestWarningsOfDevices(t *testing.T) {
 	if w := strings.Join(warningsOf(models[0]), "\n"); strings.Count(w, "it runs 1 at a time") != 1 {
 		t.Errorf("warnings %q", w)
 	}
-	for _, at := range []int64{1, 2, 3, 4, 5, 6} { // opening number 'at' fails, because the count starts at '4 - at'
+	// the opening with the number 'at' fails: the count starts at 4 − at, and the opening that raises it to 4 fails
+	for _, at := range []int64{1, 2, 3, 4, 5, 6} {
 		opened.Store(4 - at)
 		models, err := loadEach(t, "nchw", LoadOptions{Device: small, Batch: 64})
 		if err != nil {
@@ -213,7 +214,7 @@ func TestShortage(t *testing.T) {
 		{[]int{3}, 64, 16, ""},
 		{[]int{2, 4}, 64, 8, "the model runs in calls of 8"},
 	} {
-		opening := -1 // opening number 0 is the check before loading
+		opening := -1 // number of the latest opening of a session; opening 0 is for the check before loading
 		p := units([]string{"A"}, func(string) error {
 			if opening++; slices.Contains(c.failing, opening) {
 				return memory

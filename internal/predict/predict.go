@@ -165,7 +165,7 @@ func (l *Leader) bet(k int) {
 			l.wealth[i].times(stake(l.counts[rival], l.counts[i], k == rival, k == i))
 		}
 	}
-	if l.counts[k] == 0 { // k gets its own copy of the process that outcomes without votes share
+	if l.counts[k] == 0 { // k gets its own copy of l.unseen, the process that all outcomes without votes share
 		l.wealth[k], l.struck[k] = l.unseen, l.newcomers
 		l.wealth[k].times(stake(l.counts[first], 0, false, true))
 	}

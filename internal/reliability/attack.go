@@ -20,7 +20,7 @@ import (
 type Attack struct {
 	Title    string // shortened to fit; may be empty
 	Diagrams []AttackDiagram
-	Measures []Measure    // nil in the second form
+	Measures []Measure    // nil in the second form, which shows attacks that were carried out
 	Size     picture.Size // if zero, the number of diagrams determines the size
 }
 

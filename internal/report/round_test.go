@@ -54,11 +54,11 @@ func TestRound(t *testing.T) {
 	}
 }
 
-// checkRound checks the promises of Round in exact rational arithmetic. After rounding down, the printed number is at
-// most the shortest decimal of x, and after rounding up, at least this decimal. The distance of the printed number from
-// this decimal is less than one unit of the last decimal. For rounding to nearest, the distance is at most half a unit.
-// If the printed number is read back as a float64, it is at most x after rounding down, and at least x after rounding
-// up.
+// checkRound checks the promises of Round in exact rational arithmetic. After rounding down, the printed number must be
+// at most the shortest decimal of x. After rounding up, it must be at least this decimal. The distance of the printed
+// number from this decimal is less than one unit of the last decimal. For rounding to nearest, the distance is at most
+// half a unit. If the printed number is read back as a float64, it is at most x after rounding down, and at least x
+// after rounding up.
 func checkRound(t *testing.T, x float64, decimals int) {
 	t.Helper()
 	exact, ok := new(big.Rat).SetString(strconv.FormatFloat(x, 'g', -1, 64))

@@ -56,7 +56,7 @@ type AttackedNoise struct {
 // LoweredProbability describes an attack with attack.KeepAll. It holds two means of the label's probability under
 // noise, each over all examples. The attack estimates each probability from selection samples.
 type LoweredProbability struct {
-	Before float64 `json:"before"` // at the unperturbed examples
+	Before float64 `json:"before"` // mean of the label's probability at the unperturbed examples
 	After  float64 `json:"after"`  // at the kept inputs
 }
 

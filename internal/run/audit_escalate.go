@@ -95,7 +95,8 @@ func (a *auditor) escalate(ctx context.Context, rec runfolder.Record, r *rounds)
 	return a.journal.Append(AuditLine{Index: rec.Votes.Index, Step: Escalated, Escalation: e})
 }
 
-// testAgain repeats a contradicting test for an escalation.
+// testAgain repeats a test whose rejection contradicts the certificate of an example or a bound on its confidence. The
+// repetition is part of the example's escalation.
 func (a *auditor) testAgain(ctx context.Context, index int, seed uint64, turn int, t AuditTest) (TestResult, error) {
 	if t.Kind != TestFlip || a.byScores() {
 		return a.test(ctx, index, seed, turn, t)

@@ -60,7 +60,8 @@ type AuditCount struct {
 	PValue    float64 `json:"p_value"`
 	Threshold int64   `json:"threshold"`
 	// The audit certifies each contradicted example again, at a far smaller α, and tests this fresh certificate. The
-	// field Again is the number of contradicted fresh certificates. AgainPValue is the p-value of this number.
+	// field Again is the number of contradicted fresh certificates. AgainPValue is the p-value P(Bin(Count, r) ≥
+	// Again), where r bounds the probability that a right certificate is contradicted again.
 	Again       int     `json:"again"`
 	AgainPValue float64 `json:"again_p_value"`
 	// MoreThanChance means that twice the smaller of PValue and AgainPValue is at most 0.001.

@@ -51,7 +51,7 @@ func FitConformal(ctx context.Context, p ConformalFit, console experiment.Consol
 	return p.fitModel(ctx, console)
 }
 
-// check checks the settings that can be checked without the model and the data.
+// check returns an error if a setting is wrong. It covers only what can be checked without the model and the data.
 func (p *ConformalFit) check() error {
 	grouped := p.Params.Guarantee == conformal.Group
 	switch {

@@ -27,9 +27,9 @@ func TestPollCounts(t *testing.T) {
 	}
 }
 
-// If the softmax rounds probabilities to equal values, only the run's votes tell which class a sample voted for. These
-// votes must therefore certify the class of a run. If the user changes the number of selection samples, the run's votes
-// no longer fit. Each sample must then vote for the first of the equally probable classes.
+// If the softmax rounds probabilities to equal values, only the run's votes tell which class a sample voted for. So the
+// certificate of an example in a run must come from these votes. If the user changes the number of selection samples,
+// the run's votes no longer fit. Each sample must then vote for the first of the equally probable classes.
 func TestRunVotesDecideTies(t *testing.T) {
 	p := quick(t, writeImages(t, byteImage(0), byteImage(1), byteImage(2)), func(p *Plan) {
 		p.SaveScores, p.N, p.N0, p.Class, p.Temperature = true, 60, 0, certify.Label, 1e12 // all probabilities are ¼

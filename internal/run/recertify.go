@@ -174,7 +174,7 @@ func (q Recertification) subsample(votes []certify.Votes) ([]certify.Votes, erro
 	return drawn, spec.BadInput(g.Wait())
 }
 
-// certify certifies votes, on all cores.
+// certify computes the certificates of votes, on all cores.
 func (s *savedVotes) certify(ctx context.Context, p certify.VoteParams, votes []certify.Votes, bar *progress.Bar) ([]certify.Certificate, error) {
 	certifier, err := s.certifier(p)
 	if err != nil {

@@ -45,8 +45,8 @@ type running struct {
 	taken func(runfolder.Record) // if not nil, receives every record; Verify sets it
 }
 
-// takeDone counts the examples of a resumed folder. It certifies the votes and the saved scores of these examples
-// again. The results must match the folder.
+// takeDone counts the examples of a resumed folder. It computes the certificates of these examples again, from their
+// votes and saved scores. The results must match the folder.
 func (r *running) takeDone(ctx context.Context) error {
 	err := r.folder.EachDone(func(done runfolder.Done) error {
 		if err := ctx.Err(); err != nil {

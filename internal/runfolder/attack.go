@@ -326,7 +326,7 @@ func (f *AttackFolder) Finish(result []byte) error {
 	return f.RemoveParts()
 }
 
-// RemoveParts removes inputs.part of a finished attack.
+// RemoveParts removes the file inputs.part of a finished attack.
 func (f *AttackFolder) RemoveParts() error {
 	if err := f.root.Remove(AttackInputsFile); err != nil && !missing(err) {
 		return err

@@ -103,7 +103,8 @@ func Create(dir string, run Run) (*Folder, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	if err := checkUnused(dir); err != nil { // this check comes before Create makes a lock file in the folder
+	// this check must come first, because lockFolder makes a lock file in the folder
+	if err := checkUnused(dir); err != nil {
 		return nil, err
 	}
 	f, err := lockFolder(dir, run)

@@ -72,9 +72,9 @@ func readLine(br *bufio.Reader, data []byte) ([]byte, error) {
 type damage struct {
 	line int
 	err  error
-	// tail means that no intact line follows, or that the damaged line contains NUL bytes (0x00). A power cut leaves
-	// NUL bytes in blocks of a file that were not written yet. For damage from a kill or a power cut during an append,
-	// tail is always true. For damage from an edit or a failing disk, tail may be false.
+	// tail is true if no intact line follows the damaged line, or if the damaged line contains NUL bytes (0x00). A
+	// power cut leaves NUL bytes in blocks of a file that were not written yet. For damage from a kill or a power cut
+	// during an append, tail is always true. For damage from an edit or a failing disk, tail may be false.
 	tail bool
 }
 
@@ -256,7 +256,7 @@ func objectKeys(d *json.Decoder, depth int) ([]string, error) {
 // maxDepth is the maximum depth of nesting. It is far beyond the depth of any line of a run.
 const maxDepth = 100
 
-// skipValue moves past a value. It rejects null and repeated keys.
+// skipValue moves past a value. It rejects null values and repeated keys.
 func skipValue(d *json.Decoder, depth int) error {
 	t, err := d.Token()
 	switch {

@@ -156,7 +156,7 @@ func (r *valueReader[T]) close() {
 type content[T any] struct {
 	values []T
 	lines  []int   // line numbers of the values
-	ends   []int64 // offsets after the values
+	ends   []int64 // for each value, the offset in the file where its line ends
 	*damage
 }
 

@@ -198,7 +198,7 @@ func (c *clock) stop() {
 	c.end(nil)
 }
 
-// If a clock has ended a context, context.Cause returns errSlow for this context.
+// context.Cause returns errSlow for a context that its clock has ended (see the type 'clock').
 var errSlow = errors.New("the client took too long")
 
 // timedContext is a context with a clock. Its method Err returns DeadlineExceeded if the clock has ended the context.

@@ -159,7 +159,8 @@ func boxMuller(dst []float32, words []uint32) {
 var (
 	octave     = 2 * logarithm(2) // −2 ln ½
 	logarithms [256][2]float64    // 1/c and −2 ln c, where c is the multiple of 1/128 nearest to 1 + (i+½)/256
-	exponents  [64]float64        // 2(40−e) ln 2, indexed by the low 6 bits of the exponent field of a float64
+	// 2(40−e) ln 2 for a float64 with the exponent e, indexed by the low 6 bits of its exponent field 1023+e
+	exponents  [64]float64
 	arcs       [256][2]float64    // cos and sin of 2π(i+½)/256
 )
 

@@ -116,8 +116,8 @@ func TestPerturbIsTheDefinition(t *testing.T) {
 }
 
 // Let k be the smallest or the largest lattice point of the data, and let j be any integer of the table. The model
-// input for the lattice point k + j must be right. The method Input must refuse points below the smallest and above the
-// largest point.
+// input for the lattice point k + j must be right. The method Input must refuse a lattice point below the smallest one
+// or above the largest one.
 func TestPlacesReachTheEnds(t *testing.T) {
 	n := latticeNoise(t, bytesLattice(), 0.12, []float64{0, 0}, []float64{1, 1})
 	for _, k := range []int32{0, 255} {

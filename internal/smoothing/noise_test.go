@@ -182,7 +182,7 @@ func TestNoiseIsPure(t *testing.T) {
 	for _, n := range []int{0, 1, 2, 3, block - 1, block, block + 1, 2 * block, d} {
 		got := make([]float32, n+1)
 		got[n] = 42
-		s.Fill(got[:n], 13) // draw another sample in between
+		s.Fill(got[:n], 13) // an earlier call of Fill, for another sample
 		s.Fill(got[:n], 12)
 		for i := range n {
 			if got[i] != whole[i] {

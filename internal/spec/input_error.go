@@ -12,7 +12,7 @@ type InputError struct{ error }
 
 func (e InputError) Unwrap() error { return e.error }
 
-// BadInput wraps err as an InputError. It returns nil and context.Canceled unchanged.
+// BadInput wraps err as an InputError. If err is nil or context.Canceled, BadInput returns err unchanged.
 func BadInput(err error) error {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return err

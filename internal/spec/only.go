@@ -36,7 +36,7 @@ type Only struct {
 	// an earlier run, Seeds also holds the seed of the earlier run, and so on. The noise of the new run must have a
 	// seed that is not in Seeds.
 	Seeds []uint64 `json:"seeds"`
-	// The field Of is the number of examples of the other run.
+	// The field Of is the number of examples of the run whose results select the examples.
 	Of int `json:"of"`
 	// Examples are the indices of the selected examples in the dataset, in ascending order.
 	Examples Indices `json:"examples"`

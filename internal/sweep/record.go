@@ -202,8 +202,8 @@ func checkEmpty(dir string) error {
 	return nil
 }
 
-// same returns an error unless both records, r and now, describe the same sweep. It leaves out the versions of rscert:
-// each run of the sweep compares them when the run is resumed.
+// same returns an error unless both records, r and now, describe the same sweep. It does not compare the versions of
+// rscert, because each run of the sweep compares them when it is resumed.
 func (r Record) same(dir string, now Record) error {
 	var differs error
 	switch {

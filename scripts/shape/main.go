@@ -127,7 +127,7 @@ func (s *shape) measure(folders []string) error {
 // countAbove counts the functions in the folders for which the program reports a complexity above 15.
 func countAbove(program string, folders []string) (int, error) {
 	found, err := exec.Command("go", append([]string{"run", program, "-over", "15", "-ignore", `_test\.go$`}, folders...)...).Output()
-	if err != nil && len(found) == 0 { // the exit status is 1 if the program finds any function
+	if err != nil && len(found) == 0 { // the program exits with status 1 if it reports any function
 		return 0, fmt.Errorf("%s: %w", program, err)
 	}
 	return strings.Count(string(found), "\n"), nil

@@ -19,7 +19,8 @@ type law struct {
 	score func(r *rand.Rand) float64
 }
 
-// laws returns two calibrated classifiers and the four functions of the other tables.
+// laws returns six laws: two of calibrated classifiers, and one for each of the four functions in the list 'functions'.
+// The other tables use these functions, too.
 func laws() []law {
 	calibrated := function{"s", func(s float64) float64 { return s }}
 	uniform := func(r *rand.Rand) float64 { return r.Float64() }

@@ -94,8 +94,8 @@ func newSpread(x []float64) Spread {
 	return Spread{report.Number(mean), report.Number(sd)}
 }
 
-// Add adds one subsample: the certificates of all examples. The argument 'sampled' is the number of sampled examples
-// (certify.Summary.Among).
+// Add adds the certificates of all examples from one subsample of their votes or scores. The argument 'sampled' is the
+// number of sampled examples (certify.Summary.Among).
 func (r *Row) Add(certs []certify.Certificate, sampled int) {
 	r.sampled = sampled
 	radii, margins := new(certify.Tally), new(certify.Tally)

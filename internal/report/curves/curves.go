@@ -62,7 +62,7 @@ func (c Curve) DefaultSize(runs []summary.Summary) picture.Size {
 		return reliability.DefaultSize
 	case Radii:
 		return stacked(len(runs))
-	case Pareto: // the number of radii determines the size
+	case Pareto: // drawPareto derives the size from the number of radii
 		return picture.Size{}
 	case Accuracy:
 		if norms := summary.FurtherNorms(runs); len(norms) > 0 {

@@ -314,7 +314,7 @@ func (d Drop) String() string { return d.text }
 // MarshalText returns the fraction as UnmarshalText read it.
 func (d Drop) MarshalText() ([]byte, error) { return []byte(d.text), nil }
 
-// Given reports whether a value was given.
+// Given reports whether an allowed loss was given.
 func (d Drop) Given() bool { return d.most != nil }
 
 // Check returns an outcome for each radius: whether the loss of accuracy on these examples is at most the allowed loss.

@@ -128,7 +128,7 @@ func (r Requirement) check(s summary.Summary) (Outcome, error) {
 	return r.judge(f), nil
 }
 
-// find returns the value of the requirement in a run.
+// find returns the value that the quantity of the requirement has in a run.
 func (r Requirement) find(s summary.Summary) (f found, err error) {
 	if err := r.checkClaim(s.Conditions.Claim); err != nil {
 		return f, err

@@ -61,7 +61,7 @@ var (
 
 var layout = template.Must(template.New("page").Funcs(template.FuncMap{"table": newTable}).Parse(markup))
 
-// table is a group and the names of its columns.
+// table is a group of measures, together with the names of the group's columns.
 type table struct {
 	group
 	Names []string

@@ -51,7 +51,7 @@ type Options struct {
 	// empty, the program chooses round numbers as the radii of each run.
 	Round []float64
 	// Norms lists further norms. The summary also has the certified accuracy in each of these norms. If Radii is empty,
-	// round radii are chosen for each norm separately.
+	// the radii are round numbers, which are chosen for each norm separately.
 	Norms []law.Norm
 	PA    bool // the summary has the distribution of the bounds on p_A
 	// AxesRadius is the radius of Summary.Columns. If AxesRadius is 0, Columns has the median radius of the correct

@@ -104,7 +104,7 @@ type Choice func(n int) int
 // Oldest is the choice of a disk that wrote only what a sync forced.
 func Oldest(int) int { return 0 }
 
-// Newest is the choice of a disk that wrote everything.
+// Newest chooses the newest state, as on a disk that wrote everything.
 func Newest(n int) int { return n - 1 }
 
 // Disk chooses the state of pages, file lengths and names after a cut.
