@@ -59,8 +59,8 @@ func warnOfOneClass(s streams, path string, label []int) error {
 }
 
 // warnOfOutputs warns of rows that look like copies of each other, and of outputs or labels that look like a mistake.
-// It does nothing if there are no labels. For the rows of a fit, it does not warn of constant labels, because
-// warnOfOneClass does so.
+// It does nothing if there are no labels. For the rows of a fit, it leaves the warning of constant labels to
+// warnOfOneClass.
 func warnOfOutputs(s streams, path string, d calibrator.Data, fit bool, cluster clusterOptions) error {
 	if d.Label == nil {
 		return nil

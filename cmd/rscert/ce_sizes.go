@@ -54,7 +54,8 @@ type ceSizes struct {
 	Proxy      float64                  `json:"proxy"` // binned estimate, in place of the unknown error
 	LowerBy    calib.LowerMethod        `json:"lower_method"`
 	Sizes      []calib.SizeBounds       `json:"sizes"`
-	Slopes     map[string]report.Number `json:"slopes"` // of log(gap) against log(n)
+	// by method: slope of log(gap) against log(n), where the gap is the distance between Proxy and the mean bound
+	Slopes     map[string]report.Number `json:"slopes"`
 
 	methods []calib.BoundMethod
 }
@@ -199,7 +200,8 @@ func (c *ceSizes) sound(name string) bool {
 	return true
 }
 
-// draw draws two panels in the style of Figures 4 and 3 of Ciosek et al. 2025: the bounds, and their gaps.
+// draw draws two panels in the style of Ciosek et al. 2025: the bounds, as in Figure 4, and their distances from the
+// proxy, as in Figure 3.
 func (c *ceSizes) draw(format picture.Format) ([]byte, error) {
 	bounds := picture.NewPlot("bounds, mean ± sd", "rows", "calibration error")
 	gaps := picture.NewPlot("distance from the proxy", "rows", "gap")

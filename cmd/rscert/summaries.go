@@ -93,7 +93,7 @@ func writeSummaryNotes(w io.Writer, summaries []certify.Summary, more string) {
 	}
 }
 
-// writeNorms prints a table for each further norm.
+// writeNorms prints a table for each norm other than s.Norm for which s holds results.
 func writeNorms(w io.Writer, s certify.Summary) error {
 	for _, n := range s.Norms {
 		fmt.Fprintf(w, "\n%s in %%, by the %s radius that follows from the %s radius\n\n", s.Accuracy(), n.Norm.Title(), s.Norm.Title())

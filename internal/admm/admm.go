@@ -230,8 +230,8 @@ func newState(p *Problem, par Params) *state {
 	s.below[m-1] = 1
 	uniform := 1 / float64(m)
 	// s.reach is ‖q₂ − ½‖∞ and limits how far an assignment can be from ½. It starts at 0.5, the value for binary
-	// assignments. If M > 1, the value for the initial assignments 1/M is smaller. If M is small, this smaller value
-	// would keep the assignments near ½.
+	// assignments. If M > 1, the initial assignments 1/M give a smaller ‖q₂ − ½‖∞ than 0.5. If M is small, this smaller
+	// value would keep the assignments near ½.
 	s.reach = 0.5
 	for i, x := range p.start(par.Start) {
 		v := p.samples[i]

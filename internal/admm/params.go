@@ -9,7 +9,7 @@ import (
 // Start says from which confidences a search begins.
 type Start int
 
-// These are the starts of a search.
+// These are the confidences from which a search can begin.
 const (
 	FromClean Start = iota // the observed confidences, without an adversary
 	FromBrier              // the confidences with the largest Brier score
@@ -68,7 +68,8 @@ func PaperGrid() ParamGrid {
 	}
 }
 
-// Runs returns every combination. If haveClean is false, it omits the runs that start from clean confidences.
+// Runs returns one run for every combination of the grid's values. If haveClean is false, it omits the runs that start
+// from clean confidences.
 func (g ParamGrid) Runs(haveClean bool) []Params {
 	paper := PaperGrid()
 	var runs []Params

@@ -161,8 +161,8 @@ func (c *chase) consider(n Norm, difference float64, gradient []float32) {
 	}
 }
 
-// cross moves a chase past its boundary. If the chase has no boundary, cross counts a step without gradient
-// (Found.Flat).
+// cross moves the current point of a chase (FAB on one example) past the boundary that is nearest to this point. If the
+// chase has no boundary, cross counts a step without gradient (Found.Flat).
 func (s *Search) cross(c *chase) {
 	if c.slope == nil {
 		c.found.Flat++

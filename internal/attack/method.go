@@ -66,7 +66,7 @@ type definition struct {
 	confidence bool
 }
 
-// Stage is an attack of a sequence.
+// Stage is one attack in a sequence of attacks.
 type Stage struct {
 	Method Method
 	Steps  int // 0 means the method's default

@@ -234,7 +234,8 @@ func TestTile(t *testing.T) {
 	}
 }
 
-// TestProposeL2: after a query, the perturbation has norm ε. The query changes no more values than two windows hold.
+// TestProposeL2: after a query, the perturbation has norm ε. The query changes at most as many values as two windows
+// hold together.
 func TestProposeL2(t *testing.T) {
 	for _, shape := range [][]int{{3, 20, 20}, {20, 20, 3}, {60}, {12, 5}} {
 		s, w := newL2Walk(shape, 3)

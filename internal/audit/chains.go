@@ -35,8 +35,8 @@ func Chains(p [][]float64, gamma float64) []int {
 	return rejected
 }
 
-// share divides the weight of image i equally among the images that have a candidate not rejected yet. The weight of an
-// image is its level divided by γ.
+// share divides the weight of image i equally among the images that have at least one candidate that is not rejected
+// yet. The weight of an image is its level divided by γ.
 func share(p [][]float64, rejected []int, weights []float64, i, open int) {
 	part := weights[i] / float64(max(open, 1)) * (1 - 4*unit)
 	weights[i] = 0

@@ -45,8 +45,8 @@ func TestFailureQuantile(t *testing.T) {
 	}
 }
 
-// P(Bin(1, ½) > 0) is exactly ½, and P(Bin(2, ½) > 1) is exactly ¼. A tail equal to δ meets the condition ≤ δ, and
-// rounding may only increase k.
+// P(Bin(1, ½) > 0) is exactly ½, and P(Bin(2, ½) > 1) is exactly ¼. The tail must be at most δ, so a tail equal to δ is
+// small enough. Rounding may only increase the computed k.
 func TestFailureQuantileAtTheLimit(t *testing.T) {
 	for _, tt := range []struct {
 		n     int64

@@ -129,8 +129,8 @@ func TestCurveAndEstimate(t *testing.T) {
 	if n != s.N() || len(curve) < 10 || len(curve) > 100 {
 		t.Errorf("%d points in %d bins", n, len(curve))
 	}
-	// The variable 'half' is half the width of Hoeffding's band. Both kl bounds are at most this far from Eta, and the
-	// upper bound is at least half as far.
+	// The variable 'half' is half the width of Hoeffding's band. Each kl bound differs from Eta by at most 'half', and
+	// the upper bound differs from Eta by at least half/2.
 	p := curve[len(curve)/2]
 	if half := math.Sqrt(math.Log(2*float64(len(curve))/0.05) / (2 * float64(p.N))); p.Upper-p.Eta > half || p.Eta-p.Lower > half ||
 		p.Upper-p.Eta < half/2 {

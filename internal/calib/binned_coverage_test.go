@@ -198,9 +198,9 @@ func perturbedAtoms(n int, h float64, seed uint64) (*Sample, error) {
 	return NewSample(score, label)
 }
 
-// checkSecondOrderCoverage fails if the bound of BinnedLipschitz is below the true error significantly more often than
-// δ allows, or if fewer than half of the bounds come from fitted lines. BinnedLipschitz fits lines only if n is at
-// least secondOrderFrom.
+// checkSecondOrderCoverage fails in two cases. In the first case, the bound of BinnedLipschitz is below the true error
+// significantly more often than δ allows. In the second case, fewer than half of the bounds come from fitted lines.
+// BinnedLipschitz fits lines only if n is at least secondOrderFrom.
 func checkSecondOrderCoverage(t *testing.T, n, trials int) {
 	t.Helper()
 	const h, delta = 1.0 / 16, 0.5

@@ -13,9 +13,9 @@ import (
 //	CE ≤ min_k A_k + t,  A_k = (1/n)Σ|s_i − ŷ_i| + R_k.
 //
 // Here k runs over the partitions, R_k is a remainder, and t is the concentration step of oneStep. Each R_k below is a
-// sum over the bins b, and p_b is the share of the scores in bin b. η_i stands for η(s_i). First order: ŷ is the mean
-// label of the bin. The mean absolute deviation of the η_i of a bin is at most the mean of |η_i−η_j| over all i and j
-// of the bin. It is also at most the standard deviation of the η_i. So
+// sum over the bins b, and p_b is the share of the scores in bin b. η_i stands for η(s_i). In the first-order bound, ŷ
+// is the mean label of the bin. The mean absolute deviation of the η_i of a bin is at most the mean of |η_i−η_j| over
+// all i and j of the bin. It is also at most the standard deviation of the η_i. So
 //
 //	R_k = Σ p_b·min(½, b1·mean|s_i−s_j|, b1·sd(s)).
 //

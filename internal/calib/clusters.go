@@ -73,9 +73,9 @@ func (c Clusters) KeepOne(rows []int) []int {
 	return kept
 }
 
-// Holdout chooses a share of the clusters at random, at least one and not all. It returns which rows are in these
-// clusters. A row inside and a row outside never share a cluster, so the rows inside are independent of the rows
-// outside.
+// Holdout chooses a share of the clusters at random. It chooses at least one cluster, but not all clusters. It returns
+// which rows are in these clusters. A row inside and a row outside never share a cluster, so the rows inside are
+// independent of the rows outside.
 func (c Clusters) Holdout(share float64, seed uint64) ([]bool, error) {
 	if c.count < 2 {
 		return nil, fmt.Errorf("%d clusters are too few to hold some out: at least 2 are needed", c.count)

@@ -8,8 +8,8 @@ import (
 	"github.com/rscert/rscert/internal/binomial"
 )
 
-// Consistency holds bands for the accuracies of bins. If every example is correct with a probability equal to its
-// confidence, independently of the others, then with probability at least Level all accuracies lie in their bands.
+// Consistency holds bands for the accuracies of bins. Suppose that every example is correct with a probability equal to
+// its confidence, independently of the others. Then all accuracies lie in their bands with probability at least Level.
 type Consistency struct {
 	Level   float64
 	Bands   [][2]float64 // one band for each bin; [0, 1] for an empty bin

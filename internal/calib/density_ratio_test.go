@@ -116,7 +116,7 @@ func TestRatiosAgreeWithNewton(t *testing.T) {
 	}
 }
 
-// Separated samples and constant features give finite weights.
+// The weights are finite even if a feature separates the two samples or is constant.
 func TestRatiosOfOddSamples(t *testing.T) {
 	apart := Features{N: 20, D: 2}
 	other := Features{N: 20, D: 2}

@@ -181,8 +181,8 @@ func bestSigns(m int, plus, minus func(from, to int) fixedpoint.Sum) (best fixed
 	if bestMinus.Cmp(best) > 0 {
 		best, sign, other = bestMinus, false, p
 	}
-	// The variable 'sign' holds the sign of the bins from other+1 to end−1. The bin with the number 'other' has the
-	// opposite sign.
+	// At the start of each pass of the loop below, all bins from other+1 to end−1 have the same sign. The variable
+	// 'sign' is true if this sign is '+'. The bin with the number 'other' has the opposite sign.
 	over = make([]bool, m)
 	for end := m; end > 0; {
 		for k := other + 1; k < end; k++ {

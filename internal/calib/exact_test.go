@@ -157,7 +157,7 @@ func TestCCETable(t *testing.T) {
 		want      float64
 	}{
 		// In Emde et al., appendix E.2 (Table 3), sample 1 has its lowest confidence 0.1 in bin 1, and sample 2 has its
-		// highest confidence 0.9 in bin 3. This gives (0.9 + 0.9)/2.
+		// highest confidence 0.9 in bin 3. The calibration error is then (0.9 + 0.9)/2.
 		{"appendix E.2", 3, []Bounded{{Lower: 0.1, Upper: 0.6, Correct: true}, {Lower: 0.5, Upper: 0.9}}, 0.9},
 		// With one bin the worst case has both confidences at their highest, which gives |1 − 0.6 − 0.9|/2.
 		{"appendix E.2, one bin", 1, []Bounded{{Lower: 0.1, Upper: 0.6, Correct: true}, {Lower: 0.5, Upper: 0.9}}, 0.25},
@@ -169,7 +169,8 @@ func TestCCETable(t *testing.T) {
 		// Both samples are on the edge ⅔ between bins 2 and 3 and belong to bin 3. The calibration error is then |1 −
 		// 2·⅔|/2.
 		{"points on an edge", 3, []Bounded{{Lower: 2 * third, Upper: 2 * third, Correct: true}, {Lower: 2 * third, Upper: 2 * third}}, third / 2},
-		// The wrong sample can stay below ⅔ and be alone in bin 2. The supremum of its gap is ⅔, which gives (⅓ + ⅔)/2.
+		// The wrong sample can stay below ⅔ and be alone in bin 2. The supremum of the wrong sample's gap is ⅔, so the
+		// calibration error is (⅓ + ⅔)/2.
 		{"supremum at an open edge", 3, []Bounded{{Lower: 2 * third, Upper: 2 * third, Correct: true}, {Lower: 0.5, Upper: 2 * third}}, 0.5},
 		{"both points in one bin cancel", 2, []Bounded{{Lower: 0.75, Upper: 0.75, Correct: true}, {Lower: 0.75, Upper: 0.75}}, 0.25},
 	} {

@@ -3,7 +3,7 @@ package calib
 // MetricOptions configure Measure.
 type MetricOptions struct {
 	Bins  int
-	Edge  Edge    // the edge that a bin of equal width includes
+	Edge  Edge    // which edge belongs to a bin of equal width: the lower or the upper edge
 	Level float64 // confidence level of the intervals
 	Seed  uint64  // for the betting intervals, the bootstrap and the Monte Carlo test
 	Draws int     // number of simulations of MonteCarloTest; 0: a number that depends on the number of examples

@@ -102,7 +102,8 @@ func TestMixtureLower(t *testing.T) {
 	}
 }
 
-// If m is the true error, the wealth of signMixture is at most 1 on average.
+// signMixture bets against the hypothesis CE ≤ m. If m is the true calibration error CE, the wealth of signMixture must
+// be at most 1 on average.
 func TestSignMixtureIsFair(t *testing.T) {
 	const n, trials = 60, 400
 	for _, l := range []pairLaw{pairLaws()[4], pairLaws()[14], pairLaws()[18], pairLaws()[20]} {

@@ -74,7 +74,8 @@ const (
 	drawnLabels = 200_000_000
 )
 
-// nullLevels limits the number of bins of MonteCarloTest to 2^(nullLevels−1) = 2⁸ if all confidences differ.
+// nullLevels limits the number of bins of MonteCarloTest. If all confidences differ, there are at most 2^(nullLevels−1)
+// = 2⁸ bins.
 const nullLevels = 9
 
 // mostWaves is the largest J of MonteCarloTest.

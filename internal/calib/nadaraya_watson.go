@@ -134,7 +134,8 @@ func plugIn(b1, b2 float64, n int, kind NadarayaWatsonKind) float64 {
 type window struct {
 	n           float64 // number of points
 	k           float64 // Σk
-	left, right float64 // Σku over the points below s, and over the points above s
+	// Σku, the sum of kernel value k times scaled distance u, over the points below s and over the points above s
+	left, right float64
 	ku2         float64 // Σku²
 	kk          float64 // Σk²
 	ky          float64 // Σky

@@ -23,13 +23,13 @@ type PerturbedAUROC struct {
 // time. Repeat 0 uses k.Seed, and every other repeat uses another seed. The random numbers also depend on the row
 // number. The first score has the row number firstRow.
 //
-// The interval: the AUROC is the mean of r(i, j) over the positives i and the negatives j. Here r is 1, ½ or 0 if the
-// score of i is above, at or below the score of j (see ranking). Match the positives and the negatives at random into
-// as many disjoint pairs as possible. Given the labels, the pairs are independent and identically distributed. For each
-// pair, take r after the perturbation minus r before it, averaged over the repeats. This difference lies in [−1, 1],
-// and its mean is the change of the AUROC. The betting interval of MeanInterval encloses this mean. The interval is
-// narrow if the perturbation reverses few pairs. An interval that uses every pair of a positive and a negative would be
-// narrower, but only asymptotically valid.
+// The interval is computed as follows. The AUROC is the mean of r(i, j) over the positives i and the negatives j. Here
+// r is 1, ½ or 0 if the score of i is above, at or below the score of j (see ranking). Match the positives and the
+// negatives at random into as many disjoint pairs as possible. Given the labels, the pairs are independent and
+// identically distributed. For each pair, take r after the perturbation minus r before it, averaged over the repeats.
+// This difference lies in [−1, 1], and its mean is the change of the AUROC. The betting interval of MeanInterval
+// encloses this mean. The interval is narrow if the perturbation reverses few pairs. An interval that uses every pair
+// of a positive and a negative would be narrower, but only asymptotically valid.
 func AUROCAfter(score, label []float64, k Sech, firstRow, repeats int, delta float64) (PerturbedAUROC, error) {
 	out := PerturbedAUROC{Bandwidth: k.Bandwidth}
 	if err := errors.Join(checkBandwidth(k.Bandwidth), checkDelta(delta)); err != nil {

@@ -98,7 +98,8 @@ func TestMatchLabels(t *testing.T) {
 			counts[p]++
 		}
 	}
-	for p, n := range counts { // each of the ten pairs has probability 1/5
+	// matchLabels returns two of the ten possible pairs, so each pair occurs with probability 1/5
+	for p, n := range counts {
 		if n < 850 || n > 1150 {
 			t.Errorf("pair %v: %d of 5000", p, n)
 		}

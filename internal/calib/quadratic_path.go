@@ -114,7 +114,8 @@ func newPathBin(b *quadraticBin, step float64, half int) pathBin {
 	return p
 }
 
-// pathPoint returns the summands of F_b at q.
+// pathPoint returns the two terms of F_b at q (see the type quadraticPath). The second term is returned without its
+// factor μ/λ.
 func (b *quadraticBin) pathPoint(q float64) quadraticPoint {
 	d := q - b.score
 	return quadraticPoint{q, b.share * (math.Abs(d) + b.squares*(d*d+b.variance)), b.logMean(q)}

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// pathFixture returns the dual bound and the path bound of a sample near calibration.
+// pathFixture draws a sample of a calibrated classifier. It returns the sample, its quadraticDual and its
+// quadraticPath, and the minimum of the dual bound.
 func pathFixture(t *testing.T, n int, seed uint64, law func(*rand.Rand) float64, variation float64) (*Sample, *quadraticDual, *quadraticPath, dualPoint) {
 	t.Helper()
 	s := draw(n, seed, law, uniform01)

@@ -24,8 +24,9 @@ func RMSCE(bins []Bin) float64 {
 //	θ = √(Σ_m w_m g_m²),  w_m g_m = Σ_{i∈m} a_i(P(correct_i) − confidence_i).
 //
 // Here w_m is the weight of bin m, a_i is the share of example i in the total weight, and α is 1 − level. Let ĝ_m be
-// g_m with the outcomes in place of the probabilities. The interval is valid for every n and θ (compare ECEEstimate).
-// The proof of its two ends uses that √(Σw_m g_m²) is the largest Σw_m u_m g_m over all vectors u with Σw_m u_m² ≤ 1.
+// g_m computed with the outcomes correct_i in place of the probabilities P(correct_i). The interval is valid for every
+// n and θ (compare ECEEstimate). The proof of its two ends uses that √(Σw_m g_m²) is the largest Σw_m u_m g_m over all
+// vectors u with Σw_m u_m² ≤ 1.
 //
 //   - above: θ = Σw_m u_m g_m for one fixed u, and Σw_m u_m ĝ_m ≤ RMSCE for every u. So θ ≤ RMSCE + d, where d is the
 //     bound of the function 'deviation' at α/2 for terms a_i u_m(correct_i − confidence_i). The size of each term is

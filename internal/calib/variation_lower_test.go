@@ -254,7 +254,8 @@ func TestVariationLowerCoverage(t *testing.T) {
 	}
 }
 
-// The simulation shows that bounds which do not divide δ among the groups and the zigzags are false too often.
+// VariationLower divides δ among the groups for its bands, and among the possible zigzags. The simulation shows that
+// bounds which do not divide δ in this way are false too often.
 func TestVariationCoverageNeedsTheUnion(t *testing.T) {
 	const trials, delta, m = 60, 0.05, 8
 	bands, zigzags := 0, 0

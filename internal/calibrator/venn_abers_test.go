@@ -74,8 +74,8 @@ func TestVennAbersIsTheRefit(t *testing.T) {
 	}
 }
 
-// The probability p_Y of the true label Y is calibrated: among the examples with the same p_Y, the share with Y = 1 is
-// p_Y.
+// p_Y is p₁ if the true label Y is 1, and p₀ if Y is 0. It is a calibrated probability of the label 1: among the
+// examples with the same p_Y, the share with Y = 1 is p_Y.
 func TestVennAbersIsCalibrated(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 2))
 	const n, trials = 5, 100_000

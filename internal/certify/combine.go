@@ -96,8 +96,9 @@ func directedMargin(l law.Additive, y, r float64) float64 {
 }
 
 // maxMargin is the largest margin that directedMargin returns for r > 1. law.Low returns quantiles. Under Gaussian
-// noise, every second margin that comes from its quantiles for p < 1 is below maxMargin. Under other noise, the code
-// replaces larger margins by maxMargin. A lower bound on the margin stays a lower bound when it is lowered in this way.
+// noise, a second margin that comes from these quantiles for p < 1 is always below maxMargin. Under other noise, the
+// code replaces larger margins by maxMargin. A lower bound on the margin stays a lower bound when it is lowered in this
+// way.
 const maxMargin = 80.0
 
 // The function 'weight' chooses the weight r of the method 'Directed'. The arguments a and b hold the scores of A and

@@ -126,7 +126,8 @@ const MostMembers = 256
 // the answer. The argument 'atLeast' is the number c* of members that must certify the answer.
 //
 // Suppose that the claim is false at a radius r. Then at most q−1 members really give the claimed answer everywhere
-// within r. Even if all of these members certify the radius r, at least c*−q+1 of the other members certify it wrongly.
+// within r. A claim at r needs c* members that certify the radius r. Even if q−1 of them are right, at least c*−q+1 of
+// the other members certify r wrongly.
 //
 // If the members certify the predicted class, both the claimed class and the set of the other members depend on the
 // noise. So the wrong certificates may come from any c*−q+1 of all K members. If failures are independent and each

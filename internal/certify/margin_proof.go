@@ -14,7 +14,8 @@ import (
 // frontier. Second, between the ends, a polygon lies above the frontier. The vertices of the polygon are points c_0,
 // c_1, … on the frontier, and a point V between each c_i and c_{i+1}. Each V is above the tangents at its two
 // neighbours. Such a polygon exists because q1 is concave in q2. For each point of the frontier, one edge has a point
-// with the same q2. This point of the edge has a larger q1 and therefore a larger probability.
+// with the same q2. This point of the edge has a larger q1 than the point of the frontier. So its probability is
+// larger, too.
 //
 // Along an edge, q1 = a + b·q2 with a, b ≥ 0. In the natural parameters u_i = ln(q_i/q3) this equation is e^u1 =
 // ((a+b)e^u2 + a)/(1−a). By this equation u1 is a convex function of u2. Draw the straight line between the ends in

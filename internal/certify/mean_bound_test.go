@@ -103,8 +103,8 @@ func draw(r *rand.Rand, n int, from func(*rand.Rand) float64) []float64 {
 	return x
 }
 
-// failuresAllowed returns the smallest k ≥ ⌊trials·p⌋ with P(Bin(trials, p) > k) ≤ 10⁻⁶. More failures refute the claim
-// that a bound fails with probability ≤ p.
+// failuresAllowed returns the smallest k ≥ ⌊trials·p⌋ with P(Bin(trials, p) > k) ≤ 10⁻⁶. More than k failures refute
+// the claim that a bound fails with probability ≤ p.
 func failuresAllowed(trials int64, p float64) int64 {
 	k := int64(float64(trials) * p)
 	for binomial.Tail(trials, k+1, p).Upper > 1e-6 {

@@ -22,8 +22,8 @@ type ranks struct {
 }
 
 // The method 'stays' reports whether t·F(a−ρ) exceeds F(b+ρ), where a = Q(q1) and b = Q(q2). If the factor 'safety' is
-// above 1, the result 'true' is correct in spite of rounding errors. If this factor is below 1, the same holds for the
-// result 'false'.
+// above 1, the result 'true' is correct in spite of rounding errors. If this factor is below 1, the result 'false' is
+// correct in spite of rounding errors.
 func (s *ranks) stays(a, b, rho, safety float64) bool {
 	p, errP := s.CDF(a - rho)
 	q, errQ := s.CDF(b + rho)

@@ -301,10 +301,10 @@ func worstFailure(t *testing.T, claim Claim, method VoteMethod, classes int, n0,
 	return worst
 }
 
-// A bound that uses only the samples with an answer, and divides the votes by the number of these samples, would be
-// wrong. In this example, the two classes have the probabilities .02 and .001, and silence has .979. The second class
-// can overtake the first at a distance of .5182σ, but the wrong bound is 1.6684σ. In the mode NoneIgnore, the radius of
-// the certificate must be at most .5182σ.
+// It would be wrong to compute a bound only from the samples with an answer, and to divide the votes by the number of
+// these samples. In this example, the two classes have the probabilities .02 and .001, and silence has .979. The second
+// class can overtake the first at a distance of .5182σ, but the wrong bound is 1.6684σ. In the mode NoneIgnore, the
+// radius of the certificate must be at most .5182σ.
 func TestIgnoredSilenceIsNoConditioning(t *testing.T) {
 	flips := contestRadius(0.02, 0.001, 1)
 	conditional := normal.Quantile(0.02 / 0.021)

@@ -91,8 +91,8 @@ type Checkpoint struct {
 // computes the next number from the votes so far. For all other methods, the numbers are fixed before sampling and are
 // called checkpoints.
 //
-// At the checkpoint with share w the method runs at level 1−wα. The shares add up to 1. So with probability 1−α the
-// bounds of all checkpoints hold simultaneously. The bound at the checkpoint where sampling ended is one of these
+// At a checkpoint whose share of α is w, the method runs at level 1−wα. The shares add up to 1. So with probability 1−α
+// the bounds of all checkpoints hold simultaneously. The bound at the checkpoint where sampling ended is one of these
 // bounds. (A bound from a mixture martingale holds at every n, but it is √(2 ln(1/α) + ln n) standard deviations wide.
 // docs/votes.md compares this bound with checkpoints. Unlike this bound, checkpoints work for every method.)
 type Stopping struct {

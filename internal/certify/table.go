@@ -35,8 +35,8 @@ type named interface {
 	fmt.Stringer
 }
 
-// entry is a method of a table. It holds the method's row in help and docs, and the function that implements the
-// method, if there is one.
+// entry is one method in a table of methods. It holds the method's row in help and docs, and the function that
+// implements the method, if there is one.
 type entry[M named, F any] struct {
 	name   M
 	sound  bool

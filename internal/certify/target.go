@@ -42,8 +42,8 @@ type Target struct {
 	Step *big.Rat
 }
 
-// The method 'additive' returns the law of the noise. It needs a valid name of a law, which the method 'complete'
-// checks. It panics for the law Splitting, which is not additive.
+// The method 'additive' returns the law of the noise. It needs a valid name of a law (the method 'complete' checks the
+// name). It panics for the law Splitting, which is not additive.
 func (t Target) additive() law.Additive {
 	l, err := t.Law.Additive()
 	if err != nil {
@@ -207,7 +207,7 @@ var classes = table[Class, struct{}]{"class", []entry[Class, struct{}]{
 	{name: Label, sound: true, what: "the true label"},
 }}
 
-// Classes describes both choices, the default first.
+// Classes describes the two values of Class, the default first.
 func Classes() []Row[Class] { return classes.rows() }
 
 func (c Class) String() string { return string(c) }

@@ -149,8 +149,8 @@ func (e *event) first(top, near int64, r float64) (x2, t int64, logp, err float6
 	return lo, t, logp, err
 }
 
-// upperTail returns an upper bound on the sum over all x2 above 'start'. The arguments are w = P(X2 = start) and s =
-// S(start).
+// upperTail returns an upper bound on the sum of P(X2 = x2)·S(x2) over all x2 above 'start'. The arguments are w = P(X2
+// = start) and s = S(start).
 func (e *event) upperTail(start, top int64, w, odds, s float64) float64 {
 	n := e.order.n
 	switch {

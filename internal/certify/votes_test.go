@@ -105,7 +105,7 @@ func TestRadii(t *testing.T) {
 		{first(0.5, 2, 0), 2 * math.Sqrt(math.Pi/2) * 0.5},
 		// For the first margin, p_A − p_B, Radius returns the larger of two radii: the radius of the law's theorem, and
 		// the radius that follows from a known Lipschitz constant. They are equal if the Lipschitz constant is 1/(σ√π)
-		// = 0.282. In the next three cases, the constant is once below and twice above this number.
+		// = 0.282. Of the next three cases, one has a constant below this number, and two have a constant above it.
 		{first(0.5, 2, 0.28), 0.5 / (math.Sqrt2 * 0.28)},
 		{first(0.5, 2, 0.29), 2 * math.Sqrt(math.Pi/2) * 0.5},
 		{first(0.5, 2, 4), 2 * math.Sqrt(math.Pi/2) * 0.5},

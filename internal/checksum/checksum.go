@@ -128,7 +128,7 @@ func (s Seed) VerifyCSV(header, row []byte) (body []byte, state State) {
 	case exact:
 		return body, Bad
 	case named && (bytes.Contains(cell, []byte("crc")) || bytes.Contains(cell, []byte("32c:"))):
-		return body, Bad // a checksum with one flipped bit keeps "crc" or "32c:"
+		return body, Bad // one flipped bit in a checksum leaves "crc" or "32c:" intact
 	}
 	return row, Absent
 }

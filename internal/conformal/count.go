@@ -30,7 +30,8 @@ type pairSearch struct {
 	best    countPair // zero before a pair is found
 }
 
-// bestPair returns the best proved pair. If a field of the argument 'fixed' is not 0, the pair must have this count.
+// bestPair returns the best pair of counts whose claim is proved (see pairSearch for the claims and for what 'best'
+// means). If a field of the argument 'fixed' is not 0, the pair must have this count.
 func (s pairSearch) bestPair(fixed countPair) (countPair, bool) {
 	s.search(fixed, countPair{(s.m + 2) / 2, 1}, countPair{s.m, (s.draws + 1) / 2})
 	if s.best.t == 0 {

@@ -74,7 +74,7 @@ func (c exampleLaw) coverage(d *Predictor, attacked func(p float64) float64) flo
 }
 
 // The method 'reaches' returns the probability that the sum in the definition of τ̂ (package comment) is at most
-// (n+1)a. The argument 'counts' is the distribution of an example's count.
+// (n+1)a. The argument 'counts' is the distribution of the number of an example's noisy scores that reach a level.
 func (p *Predictor) reaches(counts []float64) float64 {
 	n := int(p.N)
 	if len(p.Weights) == 0 {

@@ -333,7 +333,7 @@ func (d *Design) level(n int64) (miss, delta *big.Rat) {
 	return new(big.Rat).Mul(decimal.Of(d.Miss), rest), new(big.Rat).Mul(decimal.Of(d.Delta), rest)
 }
 
-// Claim says in one sentence what is guaranteed.
+// Claim returns one sentence that says what is guaranteed.
 func (d *Design) Claim() string {
 	covered := strconv.FormatFloat(decimal.Float(new(big.Rat).Sub(big.NewRat(1, 1), decimal.Of(d.Miss))), 'g', -1, 64)
 	if !d.Sound {

@@ -168,10 +168,10 @@ func TestExchangeabilityHolds(t *testing.T) {
 	}
 }
 
-// The test simulates the worst case of OwnRange. All queries outside the range of the calibration data miss, and the
-// two examples at the ends of this range have the largest scores. Even then, the p-values are stochastically at least
-// as large as uniform variables. OwnRange costs two ranks. If the p-values did not include these ranks, they would be
-// too small.
+// The test simulates the worst case of OwnRange. For each query outside the range of the calibration data, the
+// prediction set misses the true class. The two examples at the ends of this range have the largest scores. Even then,
+// the p-values are stochastically at least as large as uniform variables. OwnRange costs two ranks. If the p-values did
+// not include these ranks, they would be too small.
 func TestExchangeabilityOwnRange(t *testing.T) {
 	r := rand.New(rand.NewPCG(17, 18))
 	const runs, n, queries = 2000, 60, 40

@@ -158,7 +158,7 @@ func (b polynomial) search(g target, stop func(bound, seen float64) bool) float6
 // A cell is an interval [l, r] of z, together with an upper bound on B_w − (H∘g)^Q in this interval.
 type cell struct{ l, r, bound float64 }
 
-// A search is the state of polynomial.search.
+// A search holds the state of one call of the method polynomial.search.
 type search struct {
 	polynomial
 	target

@@ -246,8 +246,8 @@ func TestParquetCodecs(t *testing.T) {
 	}
 }
 
-// withCodecs returns a file of two row groups that are packed by Zstandard. The footer of the file names the given
-// codecs instead.
+// withCodecs returns a file of two row groups that are packed by Zstandard. But the footer of the file states the given
+// codecs.
 func withCodecs(t *testing.T, codecs [2]meta.CompressionCodec) []byte {
 	t.Helper()
 	png := testFile(t, "images/bee/b.png")

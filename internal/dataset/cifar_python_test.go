@@ -40,7 +40,7 @@ func pythons(t testing.TB, content string) (names []string) {
 	return names
 }
 
-// checkPickled compares examples with the formula of testdata/pickle/make.py.
+// checkPickled compares the examples with the values that the formula in testdata/pickle/make.py gives.
 func checkPickled(t *testing.T, d *Dataset, format string, want []int) {
 	t.Helper()
 	values, labels := rows(t, d)

@@ -389,8 +389,8 @@ func TestSameDataSameDigest(t *testing.T) {
 		}
 	}
 
-	// The digest of an image folder covers the image files instead of the values. This digest does not depend on file
-	// names either.
+	// The digest of an image folder covers the image files instead of the values. Like the digest of the values, this
+	// digest does not depend on file names.
 	img := image.NewGray(image.Rect(0, 0, 2, 2))
 	writePNG(t, filepath.Join(dir, "i1/a/1.png"), img)
 	writePNG(t, filepath.Join(dir, "i2/k/x.png"), img)

@@ -284,7 +284,7 @@ func isWord(x float32) bool {
 	return 0 <= k && k <= 65535 && x == k/65535
 }
 
-// lowestBit returns the greatest e such that 2ᵉ divides x ≠ 0.
+// lowestBit returns the greatest integer e such that x is an integer multiple of 2ᵉ. x must not be 0.
 func lowestBit(x float32) int {
 	fraction, e := math.Frexp(float64(x)) // fraction·2⁵³ is an integer
 	return e - 53 + bits.TrailingZeros64(uint64(math.Abs(math.Ldexp(fraction, 53))))

@@ -6,8 +6,9 @@ import "github.com/rscert/rscert/internal/smoothing"
 // with real values (smoothing.Allowance). Here q rounds an input to the lattice. This rounding is part of the
 // classifier. If the lattice of the noise contains the data, there is no rounding, so the result is 0.
 //
-// For a certificate, rscert subtracts a smaller number (Example.Quantisation) from the radius, because a certificate
-// belongs to a known clean input x. A statement about an unknown clean input needs the Allowance.
+// For a certificate, rscert does not subtract the Allowance from the radius, but a smaller number
+// (Example.Quantisation). This number suffices because a certificate belongs to a known clean input x. A statement
+// about an unknown clean input needs the Allowance.
 func (e *Experiment) Allowance() float64 { return e.noise.allowance(e.model.InputLen()) }
 
 // The method 'allowance' computes the bound of Experiment.Allowance for inputs that have 'dimensions' values.

@@ -56,7 +56,7 @@ func (c Console) afterSeconds(note string) (stop func()) {
 	}
 }
 
-// Experiment is an open experiment.
+// Experiment holds the loaded model, the data and the noise of a spec. Open returns it.
 type Experiment struct {
 	Spec spec.Spec // settled spec; Open has chosen its fields 'Seed' and 'Select'
 

@@ -109,8 +109,9 @@ func (e *Experiment) bestReading(ctx context.Context, x looked, deadline time.Ti
 	return found, nil
 }
 
-// The function 'compared' counts right answers. The result 'right' counts the right answers for the data as given, and
-// the result 'now' counts the right answers under a reading.
+// The function 'compared' counts right answers. The result 'right' counts the right answers for the data as given. The
+// result 'now' counts the right answers under a reading, which is another interpretation of the data (see the type
+// 'reading').
 func compared(x looked, answers []int) (right, now int) {
 	n := len(answers)
 	right, _ = agreement(x.predicted[:n], x.labels[:n], nil)

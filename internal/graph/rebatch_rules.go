@@ -272,9 +272,10 @@ func sizeBefore(sizes []int64, at position) int64 {
 
 // The rule 'reshape' is for Reshape, which divides the row of values (see rebatch.go) into new dimensions. One of the
 // new dimensions must hold the whole batch. The size of this dimension must be outer·batch·inner, where 'outer' and
-// 'inner' are whole numbers. The indices that ran slower than the batch must still run slower. If several dimensions
-// qualify, the search first tries dimensions that hold the batch alone. Among the other dimensions, it tries the last
-// dimension last, because most operators sum over the last dimension.
+// 'inner' are whole numbers. In the row of values, some indices run slower than the index of the batch. After the
+// Reshape, these indices must still run slower. If several dimensions qualify, the search first tries dimensions that
+// hold the batch alone. Among the other dimensions, it tries the last dimension last, because most operators sum over
+// the last dimension.
 func (r *rebatching) reshape(n *onnxpb.NodeProto) []option {
 	at, ok := r.solePosition(n) // target sizes that depend on the input's values are refused
 	if !ok {

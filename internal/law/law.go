@@ -119,7 +119,7 @@ func (l linear) Margin(radius, scale float64) float64 { return radius / scale / 
 type Ratios struct {
 	Least    int64 // below this ratio, rounding to the lattice would add too much to the noise
 	Fine     int64 // from this ratio on, rounding adds almost nothing to the noise
-	Greatest int64 // ratios below Greatest + 1 are allowed; their tables have at most 2¹⁶ entries
+	Greatest int64 // ratios scale/step below Greatest + 1 are allowed; their tables have at most 2¹⁶ entries
 	Halves   bool  // Round replaces a ratio by the nearest multiple of ½ if the two are almost equal
 }
 

@@ -50,7 +50,7 @@ const mostSquarings = 10
 // flopBudget limits the work for the squarings of one matrix.
 const flopBudget = 2e11
 
-// squarings returns the number of squarings of a matrix of n rows.
+// squarings returns the number of times to square a matrix of n rows (see SpectralNorm).
 func squarings(n int) int {
 	return int(min(mostSquarings, max(1, flopBudget/math.Pow(float64(n), 3))))
 }
@@ -92,7 +92,7 @@ func (a matrix) gramRadius(k int) float64 {
 	return gram.radius(k) + rounding(inner)*square(a.frobenius()) + tiny
 }
 
-// The function 'symmetric' returns AᵀA or AAᵀ.
+// The function 'symmetric' returns AᵀA if 'product' is blas.Trans, and AAᵀ if 'product' is blas.NoTrans.
 func symmetric(side int, product blas.Transpose, a matrix) matrix {
 	out := matrix{side, side, make([]float64, side*side)}
 	blas64.Syrk(product, 1, blas64.General{Rows: a.rows, Cols: a.cols, Stride: a.cols, Data: a.data}, 0,

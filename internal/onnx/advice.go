@@ -94,7 +94,8 @@ func (l *loader) batchAdvice(err error) string {
 var noKernel = regexp.MustCompile(`Could not find an implementation for (\w+)\(`)
 
 // cannotLoad explains why a session does not open. ONNX Runtime's CPU provider lacks some kernels for types other than
-// float32. If such a kernel is missing, the graph itself is valid, so cannotLoad names the kernel and advises float32.
+// float32. If such a kernel is missing, the fault is not in the graph. So cannotLoad names the kernel and advises
+// float32.
 func (l *loader) cannotLoad(err error) error {
 	found := noKernel.FindStringSubmatch(err.Error())
 	t := l.numbersOf()

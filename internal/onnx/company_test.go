@@ -489,7 +489,8 @@ func companyOfProof(t testing.TB, model []byte) bool {
 	return true
 }
 
-// TestProofRandom checks that the proof is right on random graphs with a free batch dimension.
+// TestProofRandom checks the proof that the samples of a batch do not affect each other (see companyOfProof). It uses
+// random graphs with a free batch dimension.
 func TestProofRandom(t *testing.T) {
 	rng := rand.New(rand.NewPCG(13, 14))
 	proved, graphs := 0, 600

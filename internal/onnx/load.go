@@ -176,7 +176,7 @@ type loader struct {
 type source struct {
 	model   *onnxpb.ModelProto // the adapted model of the file
 	weights graph.Weights      // external weights of the model
-	edits   graph.Edits        // edits that the proof found
+	edits   graph.Edits        // edits found by the proof that the samples of a batch do not affect each other
 	loops   bool               // the model has loops
 }
 
@@ -441,7 +441,8 @@ func (l *loader) wantedBatch(opt LoadOptions) int {
 	return chooseBatch(l.sampleLen, l.settings.workers, l.device.provider)
 }
 
-// sayEdits tells the user which edits the proof made to the graph.
+// sayEdits tells the user which edits of the graph were found by the proof that the samples of a batch do not affect
+// each other.
 func (l *loader) sayEdits() {
 	if l.independence != Proved {
 		return

@@ -90,7 +90,7 @@ var testModels = map[string]func() *modelBuilder{
 		b.Graph.ValueInfo = append(b.Graph.ValueInfo, value("c", graph.Float32, 1, 2, 4, 4), value("f", graph.Float32, 1, 32))
 		return b.node("Reshape", "c target", "f").gemm("f", "y", graph.Float32).output("y", graph.Float32, 1, 4)
 	},
-	"fixed_shared": func() *modelBuilder { // a second Reshape, of a weight, has the same target [1,-1]
+	"fixed_shared": func() *modelBuilder { // a second Reshape, whose input is a weight, uses the same target [1,-1]
 		return newModel("x", graph.Float32, 1, 3, 4, 4).conv("x", "c", graph.Float32).int64s("target", 1, -1).node("Reshape", "c target", "f").
 			weights("shift", graph.Float32, 2, 16).node("Reshape", "shift target", "s").node("Add", "f s", "g").
 			gemm("g", "y", graph.Float32).output("y", graph.Float32, 1, 4)

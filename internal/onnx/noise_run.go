@@ -326,7 +326,7 @@ func (c *noisyCall) setPlaces(examples [][]int32, d int, name string) error {
 	}
 	err := c.bind(v)
 	if err != nil {
-		c.held = nil // the next call must bind again
+		c.held = nil // the next call must bind the lattice points again
 	}
 	return plain(err)
 }

@@ -32,8 +32,8 @@ type preloader struct {
 	checked map[string]error // results of the method 'check', by folder
 }
 
-// open loads a library for the whole process. It first passes the library's name to the loader, and then looks for the
-// file in the folders.
+// open loads a library for the whole process. It first passes the library's name to the loader. If the loader does not
+// find the library, open looks for the file in the folders.
 func (p *preloader) open(name string) error {
 	if dlopen(name) == nil {
 		return nil

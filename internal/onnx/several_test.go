@@ -56,8 +56,8 @@ func loadEach(t *testing.T, name string, opt LoadOptions) ([]*Model, error) {
 	return models, err
 }
 
-// TestLoadEach uses working and failing devices. Without indices, LoadEach must use the devices that work. With a list
-// of indices, each listed device must work.
+// TestLoadEach uses working and failing devices. If --device gives no indices of devices, LoadEach must use the devices
+// that work. With a list of indices, each listed device must work.
 func TestLoadEach(t *testing.T) {
 	broken := errors.New("CUDA failure 100: no CUDA-capable device is detected")
 	names := []string{"A", "A", "B", "A"}
@@ -81,7 +81,7 @@ func TestLoadEach(t *testing.T) {
 		{"1,9", nil, "", "there is no device units:9", ""},
 	} {
 		t.Run(fmt.Sprintf("units:%s without %v", c.unit, c.failing), func(t *testing.T) {
-			var works atomic.Bool // set by the check before loading
+			var works atomic.Bool // false at first; the check before loading sets it to true
 			p := units(names, func(unit string) error {
 				if !works.Swap(true) {
 					return nil
@@ -163,7 +163,8 @@ func TestCheckAgreement(t *testing.T) {
 // Warnings about one device must name the device. A warning that applies to all devices must appear only once.
 func TestWarningsOfDevices(t *testing.T) {
 	memory := errors.New("BFCArena: Failed to allocate memory for requested buffer of size 4294967296")
-	var opened atomic.Int64 // counts the openings on the second device; the opening that brings this count to 4 fails
+	// number of attempts to open a session on the second device; the attempt that brings this number to 4 fails
+	var opened atomic.Int64
 	p := units([]string{"A", "B"}, func(unit string) error {
 		if unit == "1" && opened.Add(1) == 4 {
 			return memory

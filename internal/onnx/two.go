@@ -20,7 +20,7 @@ import (
 func (l *loader) loneKind(opt LoadOptions, numbers []float32) (graph.OutputKind, error) {
 	low, high, finite := rangeOf(numbers)
 	within := finite && low >= 0 && high <= 1
-	// A model may pick its number by an index, as in z[:, 0]. So Producer goes back past Gather and Slice.
+	// A model may get its single number by indexing, as in z[:, 0]. So Producer goes back past Gather and Slice.
 	from := graph.Producer(l.model.Graph, l.contract.Output.Name, "Gather", "Slice")
 	switch opt.Outputs {
 	case graph.Probabilities:

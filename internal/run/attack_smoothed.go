@@ -53,8 +53,9 @@ type AttackedNoise struct {
 	Lowered *LoweredProbability `json:"label_probability,omitempty"`
 }
 
-// LoweredProbability describes an attack with attack.KeepAll. It holds two means of the label's probability under
-// noise, each over all examples. The attack estimates each probability from selection samples.
+// LoweredProbability describes the result of an attack that keeps one input for every example (attack.KeepAll). It
+// holds two means of the label's probability under noise, each over all examples. The attack estimates each probability
+// from selection samples.
 type LoweredProbability struct {
 	Before float64 `json:"before"` // mean of the label's probability at the unperturbed examples
 	After  float64 `json:"after"`  // at the kept inputs

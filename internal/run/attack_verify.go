@@ -24,8 +24,9 @@ import (
 type VerifiedAttack struct {
 	Examples int `json:"examples"`
 	Inputs   int `json:"inputs"` // number of replayed inputs
-	// Classes says whether the model classified the inputs again and VerifyAttack compared the classes. Classes is
-	// false for an attack on the smoothed classifier, because this classifier's answers depend on noise.
+	// Classes is true if the model classified the inputs again and VerifyAttack compared the new classes with the
+	// recorded classes. Classes is false for an attack on the smoothed classifier, because this classifier's answers
+	// depend on noise.
 	Classes  bool            `json:"classes"`
 	Wrong    []AttackProblem `json:"wrong"` // the first problems
 	Problems int             `json:"problems"`

@@ -10,7 +10,8 @@ import (
 	"github.com/rscert/rscert/internal/certify"
 )
 
-// auditBins is the number of bins of an audit's calibration errors. The command acce has the same default.
+// auditBins is the number of bins for the calibration errors that an audit computes. The command acce has the same
+// default.
 const auditBins = 15
 
 // AuditedCalibration compares the certified calibration at a radius with the calibration under attack. Both describe

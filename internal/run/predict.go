@@ -30,7 +30,7 @@ type PredictPlan struct {
 	Rule   predict.Rule
 	Alpha  float64 // allowed probability of a wrong answer, for each input
 	Budget int64   // maximum number of votes of the sequential rule
-	N      int64   // number of votes of the fixed rule
+	N      int64   // number of votes if the rule is predict.ByFixed
 	Round  bool    // if true, inputs that are off the run's lattice are rounded to this lattice
 
 	// Conformal is the path of a conformal.json. If Conformal is not empty, each answer also gets a prediction set.

@@ -38,7 +38,7 @@ func (p *PredictPlan) readConformal() (*applying, error) {
 }
 
 // prepareSets prepares the computation of prediction sets with the open experiment. It returns an error if the
-// calibration had another classifier, or if an input is a calibration example.
+// calibration used another classifier, or if an input is one of the calibration examples.
 func (a *answering) prepareSets(console experiment.Console) error {
 	if a.sets == nil {
 		return nil

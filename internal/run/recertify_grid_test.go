@@ -109,8 +109,8 @@ func TestGridSubsamplesVotes(t *testing.T) {
 	}
 }
 
-// The points must be ordered by target, then by size, method, value of Combines and temperature. Methods for votes must
-// have no temperature, and no point must have both 'taylor' and the first margin.
+// The points must be ordered by target, then by size, method, value of Combines and temperature. A point of a method
+// for votes must have no temperature. No point may have both 'taylor' and the first margin.
 func TestGridPoints(t *testing.T) {
 	p := quick(t, writeImages(t, byteImage(0)), func(p *Plan) { p.SaveScores, p.N = true, 20 })
 	mustCertify(t, p)

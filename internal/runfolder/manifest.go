@@ -75,7 +75,7 @@ func describeFile(ctx context.Context, root *os.Root, name string) (e manifestEn
 	return manifestEntry{name, size, hex.EncodeToString(sum.Sum(nil))}, err
 }
 
-// untilDone reads until the context is done.
+// untilDone is an io.Reader that reads from r until the context is done. After that it returns the context's error.
 type untilDone struct {
 	ctx context.Context
 	r   io.Reader

@@ -45,8 +45,9 @@ func (r Run) arithmetic() certify.Arithmetic {
 // draws returns the maximum number of random words that the noise of an example takes.
 func (r Run) draws() int64 { return (r.Parameters.N0 + r.Parameters.N) * r.noisyInputs() }
 
-// Target returns the run's certification target at alpha. For noise on a lattice, the target's level is alpha times a
-// factor below 1 (see smoothing.Deflate), because the random words of the noise have finite length.
+// Target returns the run's certification target for the failure probability alpha. For noise on a lattice, the target's
+// level is alpha times a factor below 1 (see smoothing.Deflate), because the random words of the noise have finite
+// length.
 func (r Run) Target(alpha float64) certify.Target {
 	t := r.Parameters.Target(alpha)
 	t.Arithmetic = r.arithmetic()

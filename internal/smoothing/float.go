@@ -160,8 +160,8 @@ var (
 	octave     = 2 * logarithm(2) // −2 ln ½
 	logarithms [256][2]float64    // 1/c and −2 ln c, where c is the multiple of 1/128 nearest to 1 + (i+½)/256
 	// 2(40−e) ln 2 for a float64 with the exponent e, indexed by the low 6 bits of its exponent field 1023+e
-	exponents  [64]float64
-	arcs       [256][2]float64    // cos and sin of 2π(i+½)/256
+	exponents [64]float64
+	arcs      [256][2]float64 // cos and sin of 2π(i+½)/256
 )
 
 func init() {

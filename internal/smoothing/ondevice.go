@@ -25,7 +25,7 @@ type NoiseMaker interface {
 //
 //	values[Places[Example[i]][d] + label],  label = min(w, e[w mod 2ᵇ]) mod 2ᵇ
 //
-// Here e is the array of the noise's table (see Table), 2ᵇ is the length of e, and the array 'values' holds the model's
+// Here e is the array of the noise's table (see Table), and 2ᵇ is the length of e. The array 'values' holds the model's
 // inputs for the lattice points (see LatticeNoise). The word w is the word of Stream.Words for y = Start[i] + d·Key[i]
 // and z = y + Key[i]. Places[k] has one entry for each coordinate of example k (see LatticeInput). The content of
 // Places[k] never changes.

@@ -50,7 +50,7 @@ type segment struct {
 	phase    Phase
 	first    int64
 	count    int
-	compared int // number of rerun samples in the range
+	compared int // number of samples of the segment that rscert reran to compare their outputs
 }
 
 // A task is a piece of work for a worker. If the batch is not empty, the task is to run it. Otherwise, the task is to

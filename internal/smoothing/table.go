@@ -155,9 +155,9 @@ func leastEta(masses []Mass) (uint64, error) {
 	return low, nil
 }
 
-// aliases returns the entries e of a table. The table has 2^columns columns, and the words that draw from it have
-// 'width' bits. The argument 'counts' holds each label's number of cells, which is above 0. These numbers sum to
-// 2^width. The columns after the last label in 'counts' belong to labels without mass.
+// aliases returns the entries e of a table. The table has 2^columns columns. Each draw from the table uses a random
+// word of 'width' bits. The argument 'counts' holds each label's number of cells, which is above 0. These numbers sum
+// to 2^width. The columns after the last label in 'counts' belong to labels without mass.
 func aliases(counts []uint64, columns, width int) []uint64 {
 	full := uint64(1) << (width - columns)
 	left := make([]uint64, 1<<columns)

@@ -123,7 +123,7 @@ func isList(f *zip.File) bool {
 	return len(a.Shape) == 1
 }
 
-// dropShort leaves out the kept arrays of an archive that do not have a value for each row.
+// dropShort removes each kept array of an archive that does not have one value for each row.
 func (r *reader) dropShort() {
 	r.others = slices.DeleteFunc(r.others, func(c *TextColumn) bool { return len(c.Values) != r.N })
 }

@@ -20,7 +20,7 @@ import (
 //	w.EndRow()
 //	err := w.Flush()
 //
-// Rows written without a header continue a file that has a header.
+// Without a call of Header, the Writer writes rows that continue a file with a header.
 type Writer struct {
 	out     *bufio.Writer
 	line    []byte // current row, with a comma after each field

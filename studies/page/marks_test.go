@@ -90,8 +90,8 @@ func withoutMarked(t *testing.T, path, page string) string {
 	}
 }
 
-// A mark is a comment in a page, such as 'made: near'. Each mark must name a part that a study prints, or name tests.
-// If a page has a mark for a part of a study, a script must put this part into the page.
+// A mark is a comment in a page, such as 'made: near'. A mark must name either a part that a study prints, or one or
+// more tests. If a page has a mark for a part of a study, a script must put this part into the page.
 func TestMarks(t *testing.T) {
 	programs := read(t, regexp.MustCompile(`^(.*[^t]\.go|.*\.sh|.*\.py)$`), "studies", "scripts")
 	for path := range programs {

@@ -74,7 +74,7 @@ type step struct {
 	heading string   // heading above the block
 	needs   []string // paths relative to out/papers/PAGE; if one of these files is missing, the block is skipped
 	script  string   // the block, without its indent
-	part    string   // name in the mark "made"; empty if the page does not show the output
+	part    string   // NAME in the mark <!-- made: NAME --> after the block; empty if the page does not show the output
 }
 
 const runMark = "<!-- run by: make papers -->"

@@ -60,9 +60,9 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// The test runs the three blocks of a page. The first block needs a missing file. The second block has no place for its
-// output, and the third block has such a place. The test also runs a block that is not in the page. A part of a pipe
-// fails in this block, so run must return an error.
+// The test runs the three blocks of a page. The first block needs a missing file. The page has no place for the output
+// of the second block, but it has a place for the output of the third block. The test also runs a block that is not in
+// the page. A part of a pipe fails in this block, so run must return an error.
 func TestRun(t *testing.T) {
 	folder := t.TempDir()
 	if err := os.WriteFile(filepath.Join(folder, "there"), nil, 0o644); err != nil {

@@ -97,9 +97,9 @@ func arithmetic(t *tape, n *node) error {
 	return nil
 }
 
-// factorOf adds nodes that compute the gradient in input k of a node whose operator is a function of two numbers. This
-// gradient has the shape of the function's result. If the node broadcasts the input, so that elements of the input are
-// repeated, the caller must sum the gradient over the repetitions.
+// factorOf adds nodes that compute the gradient with respect to input k of a node. The node's operator is a function of
+// two numbers. This gradient has the shape of the function's result. If the node broadcasts the input, so that elements
+// of the input are repeated, the caller must sum the gradient over the repetitions.
 func (t *tape) factorOf(n *node, k int) string {
 	a, b, y, d := n.input(0), n.input(1), n.output(), n.d[0]
 	second := k == 1

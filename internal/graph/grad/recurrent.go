@@ -152,8 +152,9 @@ func (c *recurrence) ofLast(output int) string {
 	return c.part(c.n.d[output], 0, []int64{c.batch, c.hidden})
 }
 
-// The method 'previous' adds nodes that compute the value before each step. For the first step, this value is the
-// argument 'first'. For any other step, it is the value after the previous step, taken from the argument 'all'.
+// The method 'previous' adds nodes that compute the layer's state, or the cell of an LSTM, before each step. For the
+// first step, this value is the argument 'first'. For any other step, it is the value after the previous step, taken
+// from the argument 'all'.
 func (c *recurrence) previous(all, first string) string {
 	zero, end := []int64{0}, []int64{c.steps - 1}
 	if c.backward {

@@ -7,9 +7,9 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// resize is the rule of interpolations. Along each axis the result is a matrix times the input. The gradient in the
-// input is thus the transposed matrix times the gradient in the result. The matrices hold the weights of
-// nearest-neighbour, linear or cubic interpolation.
+// resize is the rule of interpolations. Along each axis the result is a matrix times the input. So the gradient with
+// respect to the input is the transposed matrix times the gradient with respect to the result. The matrices hold the
+// weights of nearest-neighbour, linear or cubic interpolation.
 func resize(t *tape, n *node) error {
 	x, xs, ys := n.input(0), t.shape(n.input(0)), t.shape(n.output())
 	r, err := t.resizing(n)

@@ -145,9 +145,9 @@ func (t *tape) addAt(x, d string, from []int64) string {
 	return t.reshapeTo(sum, x)
 }
 
-// The rule 'scatter' is for operators that take indices and updates. They overwrite the elements at the indices with
-// the updates, or add the updates to these elements. If an update overwrites an element, the gradient in this element
-// is 0.
+// The rule 'scatter' is for operators that take indices and updates. These operators overwrite the elements at the
+// indices with the updates, or add the updates to these elements. If an update overwrites an element, the gradient with
+// respect to the element's old value is 0.
 func scatter(t *tape, n *node) error {
 	indices, updates, d := n.input(1), n.input(2), n.d[0]
 	reduction := n.text("reduction", "none")

@@ -37,7 +37,8 @@ func softmax(t *tape, n *node) error {
 	return nil
 }
 
-// softmaxSlope adds nodes that compute the gradient in the input of a softmax along an axis. y is the softmax's result.
+// softmaxSlope adds nodes that compute the gradient with respect to the input of a softmax along an axis. y is the
+// softmax's result.
 func (t *tape) softmaxSlope(d, y string, along int64) string {
 	return t.mul(y, t.Op("Sub", d, t.sum(t.mul(d, y), along)))
 }

@@ -69,7 +69,8 @@ type Class struct {
 	Label  int `json:"label"`
 	First  int `json:"first"` // certified class, −1 for abstained
 	Second int `json:"second"`
-	// TopFirst and TopSecond are the classes with the most votes in the two runs (Agreement.OtherTop).
+	// TopFirst is the class with the most votes in the first run, and TopSecond is the class with the most votes in the
+	// second run (Agreement.OtherTop).
 	TopFirst  int `json:"top_first"`
 	TopSecond int `json:"top_second"`
 }

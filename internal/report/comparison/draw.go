@@ -69,9 +69,9 @@ func (c Curve) panels(rows []*Row) (grid [][]panel) {
 	return grid
 }
 
-// The method 'columns' returns the settings of the columns. Methods for votes have no temperature. They appear in every
-// column that has a temperature and otherwise the same setting. They have their own column only if there is no such
-// column.
+// The method 'columns' returns the settings of the columns. Methods for votes have no temperature. A row of such a
+// method appears in every column whose setting differs from the row's own setting only by having a temperature. They
+// have their own column only if there is no such column.
 func (c Curve) columns(rows []*Row) []Setting {
 	var all []Setting
 	for _, r := range rows {

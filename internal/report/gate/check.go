@@ -21,8 +21,8 @@ type Outcome struct {
 	// Value is rounded to the nearest float64 for display. The check compares the exact value with the bound of the
 	// requirement. Value is nil if nothing is certified.
 	Value *float64 `json:"value"`
-	// The field Says is a line of text with the value and, for an unmet requirement, how far the value is from the
-	// bound.
+	// The field Says is a line of text. It gives the value and, if the requirement is unmet, the distance of the value
+	// from the bound.
 	Says string `json:"says"`
 	// Choice is set for a requirement on the best of several runs. The field Run then names the best run.
 	Choice *Choice `json:"choice,omitempty"`

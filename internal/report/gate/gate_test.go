@@ -504,8 +504,8 @@ func TestMayDifferAreParameters(t *testing.T) {
 }
 
 // The paired interval must cover the mean difference with the stated probability, for any dependence between the two
-// runs. If the mean is 0, a rejection is an interval that excludes 0. The probability of a rejection must be at most α.
-// The mean in each case is computed by hand.
+// runs. If the mean is 0, an interval that excludes 0 counts as a rejection. The probability of a rejection must be at
+// most α. The mean in each case is computed by hand.
 func TestPairedIntervalCovers(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for name, law := range map[string]struct {

@@ -112,7 +112,7 @@ func averageCell(s summary.Summary) cell {
 	return c
 }
 
-// legend explains the notes under the numbers.
+// legend returns the text that explains the notes under the numbers.
 func (p Page) legend() string {
 	level, delta := p.Runs[0].Level, 0.0
 	for _, r := range p.Runs {

@@ -33,7 +33,8 @@ type Options struct {
 	// Delta is the allowed failure probability of a statement about the chosen run. The summaries must have been made
 	// with summary.Options.Choices = Choices.
 	Delta float64
-	// Choices is the number of runs from which one is chosen, including runs that have not begun. 0: the number of runs.
+	// Choices is the number of runs from which the user chooses one. It also counts the runs that have not begun. 0
+	// means that the compared runs are all the choices.
 	Choices int
 }
 
@@ -212,8 +213,9 @@ func compareScales(a, b *float64) int {
 	return 0
 }
 
-// modelNames names the model of each run by its file. If files of different content have the same name, the names also
-// hold the first digits of the SHA-256. If a run states no model, the name of the run is the name of its model.
+// modelNames names the model of each run by its file. If two files have the same name but different contents, their
+// model names also hold the first digits of the files' SHA-256. If a run states no model, the name of the run is the
+// name of its model.
 func modelNames(runs []summary.Summary) []string {
 	names := make([]string, len(runs))
 	content := map[string]map[string]bool{} // for each name, the hashes of the files with this name

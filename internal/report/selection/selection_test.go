@@ -144,8 +144,9 @@ func TestBestScale(t *testing.T) {
 	}
 }
 
-// Without names, the content of the file identifies a model. If files with the same name have different content, their
-// models must get different names. The same file with and without a denoiser counts as two different models.
+// If Options.Names is nil, the content of the file identifies a model. If files with the same name have different
+// content, their models must get different names. The same file with and without a denoiser counts as two different
+// models.
 func TestModelNames(t *testing.T) {
 	file := func(name, hash string, d *runfolder.Denoiser) summary.Summary {
 		s := run("run", 0.5, 1, 0, 0)

@@ -53,7 +53,7 @@ type GroupPoint struct {
 	Radius   float64 `json:"radius"`
 	Accuracy Share   `json:"accuracy"`
 	// Certified is (Accuracy.Count − Group.Failures)/Accuracy.Of, a lower bound for these examples. This bound holds at
-	// all radii at once. Certified is nil without Summary.Dataset.
+	// all radii at once. Certified is nil if Summary.Dataset is nil.
 	Certified *float64 `json:"certified,omitempty"`
 	// Population is a lower bound on the accuracy under attacks within this radius, in the population from which the
 	// group's examples were drawn. Population is nil if Summary.Dataset is nil, or if certificates of sampled examples

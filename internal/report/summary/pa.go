@@ -51,7 +51,7 @@ func (s Summary) describePA() (*PA, error) {
 	return p, nil
 }
 
-// Reach counts the examples whose bound is at least x.
+// Reach counts the examples whose bound on p_A is at least x.
 func (p *PA) Reach(x float64) int {
 	first, _ := slices.BinarySearch(p.bounds, x)
 	return len(p.bounds) - first

@@ -18,9 +18,10 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// Selective bounds the error of the smoothed classifier under any attack within the radius. Only the inputs that the
-// classifier answers count. The classifier is silent at an input if the number of samples without an answer is larger
-// than the number of votes for each class. An attack may silence any answer that is not certified.
+// Selective bounds the error of the smoothed classifier under any attack within the radius. The error is the share of
+// wrong answers among the inputs that the classifier answers. The classifier is silent at an input if the number of
+// samples without an answer is larger than the number of votes for each class. An attack may silence any answer that is
+// not certified.
 type Selective struct {
 	Radius float64 `json:"radius"`
 	// Unsafe is the number of examples that may get a wrong answer under an attack. For such an example, no certificate

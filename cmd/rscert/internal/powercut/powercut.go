@@ -214,7 +214,7 @@ func (r Recording) content(past []Event, id int, disk Disk) []byte {
 }
 
 // durableEvents returns the number of events that were complete when the last sync of a file began. The argument 'id'
-// is the identity of the file. The sync made the file's changes in these events durable.
+// is the identity of the file. Because of this sync, the changes that these events made to the file are durable.
 func durableEvents(past []Event, id int) int {
 	durable := 0
 	for _, e := range past {

@@ -58,8 +58,8 @@ type tracer struct {
 	program   Program
 	recording Recording
 	names     map[string]int  // current identity of each file below root
-	sizes     map[int]int64   // file sizes by identity
-	open      map[int]*handle // by descriptor; nil: not below root
+	sizes     map[int]int64   // size of each file, by the file's identity
+	open      map[int]*handle // handles by file descriptor; nil: the file or folder is not below root
 	files     int             // number of identities given to files so far
 	entered   map[int]syscall.PtraceRegs
 	begun     map[int]int // number of events when the thread's system call began
