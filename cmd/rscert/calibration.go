@@ -54,7 +54,9 @@ func (e *estimate) interval() report.Cell {
 
 // calibration holds the metrics of one set of predictions, for tables and for JSON.
 type calibration struct {
-	Quantity       calib.Quantity       `json:"quantity"` // subject of calibration errors, Brier, AUROC and AUPRC
+	// the event whose probability the confidence estimates; the calibration errors, Brier, AUROC and AUPRC are about
+	// this event
+	Quantity       calib.Quantity       `json:"quantity"`
 	Accuracy       *estimate            `json:"accuracy"`
 	Prevalence     *estimate            `json:"prevalence,omitempty"` // share of class 1
 	MeanConfidence float64              `json:"mean_confidence"`

@@ -73,8 +73,8 @@ func (r *ceReport) deriveNorms(o normOptions) error {
 	return err
 }
 
-// derive applies the function 'of' to each bound alone, and keeps only the results for the sound bounds. It calls
-// of(lower, 1) for a lower bound, and of(0, upper) for an upper bound.
+// derive applies the function 'of' to each bound alone, and keeps only the results for the sound bounds. For a lower
+// bound, it passes (lower, 1) to this function. For an upper bound, it passes (0, upper).
 func (r *ceReport) derive(of func(lower, upper float64) (low, high float64, err error)) (ceNorm, error) {
 	n := ceNorm{Lower: map[string]float64{}, Bounds: map[string]float64{}}
 	for name, b := range r.Lower {

@@ -43,19 +43,19 @@ func (o sizesOptions) check(all *ceOptions) error {
 
 // ceSizes is what ce --sizes --json prints.
 type ceSizes struct {
-	N          int                      `json:"n"`
-	Delta      float64                  `json:"delta"`
-	Joint      bool                     `json:"joint"`
-	Folds      int                      `json:"folds"`
-	Seed       uint64                   `json:"seed"`
-	Repeats    int                      `json:"repeats"`
-	Assumption string                   `json:"assumption"`
-	Cluster    *rowClusters             `json:"cluster,omitempty"`
-	Proxy      float64                  `json:"proxy"` // binned estimate, in place of the unknown error
-	LowerBy    calib.LowerMethod        `json:"lower_method"`
-	Sizes      []calib.SizeBounds       `json:"sizes"`
+	N          int                `json:"n"`
+	Delta      float64            `json:"delta"`
+	Joint      bool               `json:"joint"`
+	Folds      int                `json:"folds"`
+	Seed       uint64             `json:"seed"`
+	Repeats    int                `json:"repeats"`
+	Assumption string             `json:"assumption"`
+	Cluster    *rowClusters       `json:"cluster,omitempty"`
+	Proxy      float64            `json:"proxy"` // binned estimate, in place of the unknown error
+	LowerBy    calib.LowerMethod  `json:"lower_method"`
+	Sizes      []calib.SizeBounds `json:"sizes"`
 	// by method: slope of log(gap) against log(n), where the gap is the distance between Proxy and the mean bound
-	Slopes     map[string]report.Number `json:"slopes"`
+	Slopes map[string]report.Number `json:"slopes"`
 
 	methods []calib.BoundMethod
 }

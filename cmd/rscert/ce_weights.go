@@ -13,7 +13,7 @@ import (
 
 // weightOptions are the flags for importance weights of the command 'ce'.
 type weightOptions struct {
-	bound       float64 // 0: the file states it
+	bound       float64 // 0 stands for the bound in the column weight_bound of the file
 	sensitivity float64
 }
 

@@ -166,8 +166,9 @@ func (o *certifyOptions) ready(cmd *cobra.Command, s streams, settle func() erro
 	return nil
 }
 
-// sweep returns the options of a sweep over the grid, with a plan for each point that this process runs. It gives the
-// flags the values of each point in turn, and calls the function 'ready' to complete the options of the point.
+// sweep returns the options of a sweep over the grid, with a plan for each point that this process runs. For each point
+// in turn, it sets the flags to the values of this point and calls the function 'ready', which completes the options of
+// the point.
 func (o *certifyOptions) sweep(f *pflag.FlagSet, grid sweep.Grid, ready func() error) (sweepOptions, error) {
 	given := *o
 	all := grid.Points()

@@ -90,8 +90,8 @@ func (c choiceValue[T]) String() string {
 	return (*c.value).String()
 }
 
-// Type returns "". So --help names the value only if the usage text has a name in backquotes. The same is true for the
-// flags of TextVar.
+// Type returns "". So --help names the value only if the usage text has a name in backquotes. For the flags of TextVar,
+// too, --help names the value only in this case.
 func (choiceValue[T]) Type() string { return "" }
 
 // choiceList is the value of a flag that takes several values from a list. The user gives the names of these values,

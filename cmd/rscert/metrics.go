@@ -207,7 +207,7 @@ number of rows.`,
 	return cmd
 }
 
-// metricsReport is what metrics --json prints.
+// metricsReport is the output of 'rscert metrics --json'.
 type metricsReport struct {
 	N       int `json:"n"`
 	Classes int `json:"classes,omitempty"`

@@ -76,7 +76,8 @@ func (s streams) console(quiet bool) experiment.Console {
 		note = func(param.Text) {}
 	}
 	return experiment.Console{
-		Warn: func(w warning.Warning) { _ = s.warn(w) }, // the error is not needed: --strict cancels the context
+		// the error is not needed, because with --strict the warning itself cancels the context
+		Warn: func(w warning.Warning) { _ = s.warn(w) },
 		Note: note, Progress: s.progress(quiet),
 	}
 }

@@ -27,7 +27,7 @@ func clusterFlag(f *pflag.FlagSet, o *clusterOptions, what string) {
 	f.StringVar(&o.column, "cluster", "", "`column` that gives the cluster of each row, such as its patient; rows of one cluster may depend on each other; "+what)
 }
 
-// find records whether the user gave the flag.
+// The method 'find' sets o.set to whether the user gave the flag.
 func (o *clusterOptions) find(cmd *cobra.Command) { o.set = given(cmd, "cluster", &o.column) != nil }
 
 // extend adds the column to the columns that the command reads from the input. It refuses a column that already has a

@@ -16,10 +16,10 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// A row is an example with two classes. The score of class 0 takes two values. It is the field 'high' where a linear
-// function of the noise exceeds a threshold, and the field 'low' elsewhere. So the mean score of class 0 is low + (high
-// − low)p, where p is the share of votes for class 0. Under Gaussian noise of standard deviation σ, an attack of radius
-// R can move p to Φ(Φ⁻¹(p) ± R/σ), but no further. The tests call R/σ the shift.
+// A row is an example with two classes. The score of class 0 takes two values. If a linear function of the noise
+// exceeds a threshold, the score is the field 'high'. Otherwise it is the field 'low'. So the mean score of class 0 is
+// low + (high − low)p, where p is the share of votes for class 0. Under Gaussian noise of standard deviation σ, an
+// attack of radius R can move p to Φ(Φ⁻¹(p) ± R/σ), but no further. The tests call R/σ the shift.
 type row struct {
 	label, p  float64
 	low, high float64
@@ -187,7 +187,7 @@ func judge(t *testing.T, what string, failures int64, trials int, delta float64)
 
 // checkThresholdedCoverage simulates noise samples. It computes the bounds from these samples, and the certified error
 // from the bounds. A failure is a dataset on which, at some τ, an attack causes an error above the certified error. The
-// function returns the largest value that judge returned: a share of failures divided by δ.
+// function returns the largest result of the function 'judge', that is, the largest share of failures divided by δ.
 func checkThresholdedCoverage(t *testing.T, trials int, deltas []float64) (worst float64) {
 	t.Helper()
 	const examples, alpha, shift, n0, n = 40, 0.3, 0.3, 5, 40

@@ -12,9 +12,9 @@ type Dataset struct {
 	Delta    float64 // failure probability of the bounds for the dataset
 	Alpha    float64 // failure probability of each bound in the table; 0 means the value in the column 'alpha'
 	Examples int     // number of sampled examples; 0 means the number in the table
-	// Optional says what happens if alpha or the number of sampled examples is unknown. In this case, the study makes
-	// no statement about the dataset if Optional is true. Otherwise NewStudy returns an error. If Options.Thresholds
-	// are given, an unknown number of sampled examples is an error in either case.
+	// Optional says what happens if alpha or the number of sampled examples is unknown. If Optional is true, the study
+	// then makes no statement about the dataset. Otherwise NewStudy returns an error. If Options.Thresholds are given,
+	// an unknown number of sampled examples is an error in either case.
 	Optional bool
 }
 

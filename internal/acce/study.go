@@ -121,8 +121,8 @@ type Result struct {
 	Norm   *law.Norm `json:"norm,omitempty"`   // norm of the radius, if known
 	N      int       `json:"n"`
 	Bins   int       `json:"bins"`
-	// Edge says which of its two edges a bin includes. It is always LowerClosed, because the certified calibration
-	// error is defined for bins that include their lower edge.
+	// Edge says which edge a bin includes, the lower or the upper. It is always LowerClosed, because the certified
+	// calibration error is defined for bins that include their lower edge.
 	Edge calib.Edge `json:"edge"`
 	// SameExamples says that N counts only examples with a row at every radius of the study.
 	SameExamples bool `json:"same_examples,omitempty"`

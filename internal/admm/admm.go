@@ -94,16 +94,17 @@ func (p *Problem) Brier() Estimate {
 type Residuals struct {
 	Step         int
 	Rho          float64 // ρ of the step
-	SoftECE      float64 // Σ_m |Σ_n e_nm a_nm|/N for the relaxed variables
+	SoftECE      float64 // calibration error Σ_m |Σ_n e_nm a_nm|/N of the relaxed variables (symbols: see Problem.ADMM)
 	ProjectedECE float64 // calibration error of the projected copy of the iterate (see Problem.ADMM)
 	Confidence   Norms   // distance of each z_nm from [l′, u′], the part of the interval in the bin
 	Binary       Norms   // distance of a from {0, 1}^NM
 	Unique       Norms   // Cᵀa − 1: each sample should be in one bin
 	Valid        Norms   // Kᵀa: assignments to bins out of reach; they should be 0
-	Box          Norms   // distance of a from [0, 1]^NM
+	Box          Norms   // distance of the assignment a from [0, 1]^NM
 	Sphere       float64 // distance of a from the sphere with centre ½ and radius √(NM)/2
 	Lagrangian   Lagrangian
-	// Assignment holds a_nm of the first TracedPredictions predictions, row-major (the paper's Figure 11).
+	// Assignment holds the assignments a_nm of predictions n to bins m (see Problem.ADMM) for the first
+	// TracedPredictions predictions, row-major (the paper's Figure 11).
 	Assignment []float64
 }
 

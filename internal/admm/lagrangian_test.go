@@ -34,8 +34,8 @@ func (s *reference) terms(rho float64) (l Lagrangian) {
 	return l
 }
 
-// The traced terms equal the terms of the direct implementation of Algorithm 1. The traced assignments belong to
-// the first predictions.
+// The traced terms equal the terms of the direct implementation of Algorithm 1. The traced assignments
+// (Residuals.Assignment) must be those of the first TracedPredictions predictions.
 func TestLagrangian(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 40))
 	b := mustBins(t, 15)

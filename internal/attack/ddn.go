@@ -80,7 +80,7 @@ func (s *SmoothedSearch) descend(ctx context.Context, x Example, restart int) (d
 
 // anneal returns a factor for the given step. The factor is 1 in the first step, and falls along half a period of a
 // cosine towards ddnLast. The callers multiply the step's length by this factor. DDN also multiplies the relative
-// change of the radius by it.
+// change of the radius by this factor.
 func (s *SmoothedSearch) anneal(step int) float64 {
 	return ddnLast + (1-ddnLast)*(1+math.Cos(math.Pi*float64(step)/float64(s.Steps)))/2
 }

@@ -37,8 +37,8 @@ func (t Threat) towards(x []float32, w []float64, gap float64) []float64 {
 // field "at". For every larger λ, the term equals the field "stays".
 type corner struct{ at, rate, stays float64 }
 
-// reach returns the smallest λ that makes the sum of all terms equal to 'gap'. If the sum stays below 'gap' for every
-// λ, reach returns +∞.
+// reach returns the smallest λ at which the terms of all corners add up to 'gap'. If the sum stays below 'gap' for
+// every λ, reach returns +∞.
 func reach(corners []corner, gap float64) float64 {
 	slices.SortFunc(corners, func(a, b corner) int { return cmp.Compare(a.at, b.at) })
 	rates := make([]float64, len(corners)+1) // rates[k] is the sum of the rates of the corners k, k+1, …

@@ -130,7 +130,8 @@ type mover struct {
 	units, room int64
 }
 
-// scaled returns the number of units for a factor λ: the product λ·gain, rounded, but at most the field 'room'.
+// scaled returns the number of units (lattice steps) for a factor λ. This number is λ·gain, rounded, but at most the
+// field 'room'.
 func (m mover) scaled(lambda float64) int64 {
 	return int64(math.Floor(min(lambda*m.gain, float64(m.room)) + .5))
 }

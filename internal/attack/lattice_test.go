@@ -115,8 +115,8 @@ func bestMove(l Lattice, at []int, direction []float64, budget int64) float64 {
 	return best
 }
 
-// TestMoveBest compares Move with all lattice points in a few dimensions. The best sum Σ k·direction is at most Move's
-// sum plus the largest gain of one unit. In at least 80 % of the cases, Move reaches the best sum.
+// TestMoveBest compares Move with all lattice points in a few dimensions. The best sum Σ k·direction exceeds Move's sum
+// by at most the largest |direction_i|. In at least 80 % of the cases, Move reaches the best sum.
 func TestMoveBest(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 2))
 	l := Lattice{Step: big.NewRat(1, 4), Low: -3, High: 4}

@@ -130,7 +130,7 @@ type raising struct {
 	velocity []float64
 	at       []float32 // the last point that did not lower the value; nil before there is one
 	unit     []float32 // the normalised gradient at the point in the field 'at'
-	value    float64   // the value at that point
+	value    float64   // the value at the point in the field 'at'
 	here     float64   // the value at x
 }
 

@@ -1,9 +1,9 @@
 // Package attack searches for small perturbations that make a classifier's answer wrong. The share of inputs that no
 // attack breaks is an upper bound on robust accuracy, because another attack may break more inputs.
 //
-// The package checks that the norm of every perturbation, rounded up, is at most Epsilon. It also runs the classifier
-// itself to confirm every success. Results depend on the classifier, the examples, the threat and the seed, but not on
-// the size of batches.
+// The package checks that the norm of every perturbation, rounded up, is at most Epsilon. For every success, it runs
+// the classifier on the perturbed input to confirm the success. Results depend on the classifier, the examples, the
+// threat and the seed, but not on the size of batches.
 package attack
 
 import (

@@ -32,8 +32,9 @@ func MeanInterval(n int, x func(i int) float64, alpha float64, seed uint64) (low
 }
 
 // MeanPValue returns a two-sided p-value of the hypothesis that the n independent, identically distributed x(i) ∈ [0,
-// 1] have the mean m. Domain: 0 < m < 1. It uses the same λ_i as MeanInterval at level 1−α. Under the hypothesis both
-// products have expectation 1, so the larger product reaches 2/p with probability at most p (Markov).
+// 1] have the mean m. Domain: 0 < m < 1. It uses the same λ_i as MeanInterval at level 1−α. Under the hypothesis, each
+// of the two products in the comment of MeanInterval has expectation 1. So the larger product reaches 2/p with
+// probability at most p (Markov).
 func MeanPValue(n int, x func(i int) float64, m, alpha float64, seed uint64) float64 {
 	rounds := dealRounds(n, x, seed)
 	stakes := rounds.stakes(n, math.Log(2/alpha))

@@ -5,11 +5,11 @@ import "math"
 // WeightedLower returns a lower bound on the calibration error CE_Q of the population Q that the weights describe:
 // CE_Q ≥ Value with probability ≥ 1−δ. It needs no assumption about η_Q.
 //
-// It is BettingLower with X = σ(s)·w·(s−y)/(ΓW) in place of σ(s)·(s−y). X is at least −1. Given the earlier pairs, the
-// mean of X is E[σ(s)g(s)]/(ΓW) ≤ CE_Q/(ΓW), where g is the function in WeightedVariation. So CE_Q is at least ΓW times
-// the bound that BettingLower computes from X, with probability ≥ 1−δ. The comment of the type Weighting explains w, W,
-// Γ and the given weights ŵ. If Γ > 1, w can be any number from ŵ/Γ to Γŵ, and the code takes the w that makes X
-// smallest. The wealth grows with X, so this choice can only lower the wealth.
+// WeightedLower uses the bets of BettingLower, with X = σ(s)·w·(s−y)/(ΓW) in place of σ(s)·(s−y). X is at least −1.
+// Given the earlier pairs, the mean of X is E[σ(s)g(s)]/(ΓW) ≤ CE_Q/(ΓW), where g is the function in WeightedVariation.
+// So CE_Q is at least ΓW times the bound that BettingLower computes from X, with probability ≥ 1−δ. The comment of the
+// type Weighting explains w, W, Γ and the given weights ŵ. If Γ > 1, w can be any number from ŵ/Γ to Γŵ, and the code
+// takes the w that makes X smallest. The wealth grows with X, so this choice can only lower the wealth.
 //
 // The function σ guesses the sign of s − η_Q(s). The weighted residual of a pair is s−y times the weight of the pair.
 // The guess is the sum of the weighted residuals of the earlier pairs in the bin, divided by the root of the sum of

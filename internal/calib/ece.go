@@ -78,8 +78,8 @@ func EqualWidth(p *Predictions, bins int, edge Edge) ([]Bin, error) {
 	return out, nil
 }
 
-// bin returns the number of the bin that holds c, from 0. It compares c with the edges themselves, because the product
-// c·bins is rounded.
+// bin returns the number of the bin that holds c. Bins are numbered from 0. It compares c with the edges themselves,
+// because the product c·bins is rounded.
 func (e Edge) bin(c float64, bins int) int {
 	k := min(int(c*float64(bins)), bins-1)
 	edge := func(k int) float64 { return float64(k) / float64(bins) }

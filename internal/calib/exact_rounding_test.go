@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// Ends that are not multiples of 2⁻⁶³ move outward: with any other rounding the value is below the true supremum.
+// If an end of an interval is not a multiple of 2⁻⁶³, CCE must round it outward. With any other rounding, the value of
+// CCE is below the true supremum.
 func TestCCERoundsEndsOutward(t *testing.T) {
 	correctAt := func(z float64) Bounded { return Bounded{Lower: z, Upper: z, Correct: true} }
 	wrongAt := func(z float64) Bounded { return Bounded{Lower: z, Upper: z} }

@@ -23,7 +23,7 @@ import (
 // partitions, the candidates. With ε = δ/(2·number of candidates), step 3 holds for all candidates simultaneously, so
 // the smallest bound is valid. (Ciosek et al. 2025, appendix E, choose another ε.)
 //
-// Candidates have B = 1, 2, 3, 4, 6, 8, … equal buckets, shifted by 0, ¼, ½ or ¾ of a bucket.
+// A candidate has buckets of width 1/B, for B = 1, 2, 3, 4, 6, 8, …, shifted by 0, ¼, ½ or ¾ of a bucket.
 func Lipschitz(s *Sample, delta, bandwidth float64) (Bound, error) {
 	if err := cmp.Or(s.check(delta), checkBandwidth(bandwidth)); err != nil {
 		return Bound{}, err

@@ -44,7 +44,8 @@ type PerClass struct {
 // Test holds the results of three tests. Their hypothesis is that every stated probability is right.
 type Test struct {
 	P              float64 // CalibrationTest: valid for any number of independent examples
-	MonteCarlo     float64 // MonteCarloTest: also valid for any number of independent examples, with more power than P
+	// p-value of MonteCarloTest: valid for any number of independent examples, like the field P, and more powerful
+	MonteCarlo     float64
 	Draws          int     // number of simulations of MonteCarloTest
 	Spiegelhalter  float64 // Z
 	SpiegelhalterP float64 // p-value of Z: approximately valid if there are many examples

@@ -103,7 +103,9 @@ type signBin struct {
 // pathBins puts the sorted pairs into bins, and returns the bins. A new bin begins at each pair i with level[i] ≤
 // finest. The argument 'nu' is ν.
 func (s *Sample) pathBins(level []uint8, finest uint8, nu float64) []signBin {
-	const chunk = 64 // factors in a product; 0.05⁶⁴ and 2⁶⁴ are far from the limits of float64s
+	// number of factors that are multiplied before ln is taken; each factor is between 0.05 and 2, and 0.05⁶⁴ and 2⁶⁴
+	// are far from the limits of float64s
+	const chunk = 64
 	var bins []signBin
 	plus, minus := 1.0, 1.0
 	flush := func() {

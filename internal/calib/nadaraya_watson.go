@@ -132,8 +132,8 @@ func plugIn(b1, b2 float64, n int, kind NadarayaWatsonKind) float64 {
 
 // A window holds kernel sums over the training points around one score, with u = |s−s_i|/h′ and k = 1−u².
 type window struct {
-	n           float64 // number of points
-	k           float64 // Σk
+	n float64 // number of points
+	k float64 // Σk
 	// Σku, the sum of kernel value k times scaled distance u, over the points below s and over the points above s
 	left, right float64
 	ku2         float64 // Σku²
@@ -391,8 +391,8 @@ func (sm smoother) chooseKappa(valid int, delta float64) float64 {
 	for i := step / 2; i < len(sm.train); i += step {
 		some = append(some, sm.train[i])
 	}
-	// A point belongs to a score s. The field 'squares' is W(s), and the field 'saving' is max(s, 1−s) − g(s). The
-	// method uses the smoother at s if 'squares' is at most κ and 'saving' is positive.
+	// A point holds two numbers for a score s. The field 'squares' is W(s), and the field 'saving' is max(s, 1−s) −
+	// g(s). The method uses the smoother at s if 'squares' is at most κ and 'saving' is positive.
 	type point struct{ squares, saving float64 }
 	var points []point
 	sm.each(some, func(i int, w *window) {

@@ -37,7 +37,7 @@ import "math"
 //	P(A ≤ a) ≤ exp(−n·sup_λ [−λa − λ²/8 − ln(1−c+c·e^{−λ})]).
 //
 // For every c, the right side is at most e^{−nt²} with t = c − a. If c is near ½, the right side is close to this
-// value. If c is far from ½, it is clearly smaller.
+// value. If c is far from ½, the right side is clearly smaller than this value.
 //
 // The exponents of both bounds on P (the first for bin means, the second for every projection) increase in c. The
 // second exponent increases because 1 − c + c·e^{−λ} decreases in c. The first exponent is sup_λ [−λa − ln φ(c)], where

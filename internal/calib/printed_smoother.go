@@ -2,7 +2,7 @@ package calib
 
 import "math"
 
-// temper is the exponent of the weights of Printed.
+// temper is the exponent in the smoother's weights for the method Printed (see temperedSmoother).
 const temper = 1.2
 
 // temperedSmoother is the smoother of Printed (Ciosek et al. 2025, section 5): it takes Epanechnikov weights with

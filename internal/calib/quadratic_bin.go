@@ -94,7 +94,7 @@ func (b *quadraticBin) logMean(q float64) float64 {
 	}
 	odds := q / (1 - q)
 	step := func(ones float64) float64 { return -b.lambda * b.increment(ones) }
-	lo, hi := 0.0, b.m // after the loop, the largest term is the term for N = lo
+	lo, hi := 0.0, b.m // after the loop, the largest term of A_b(q) is the term for N = lo
 	for hi-lo > 0.5 {
 		mid := math.Floor((lo + hi) / 2)
 		if mid < b.m && math.Log((b.m-mid)/(mid+1)*odds)+step(mid) > 0 {
@@ -104,7 +104,7 @@ func (b *quadraticBin) logMean(q float64) float64 {
 		}
 	}
 	mode := lo
-	curve := 1.0 // the ratio of neighbouring values of e^{−λ·ΔX}
+	curve := 1.0 // the ratio of e^{−λ·ΔX} at N+1 to e^{−λ·ΔX} at N, where ΔX = X_b(N+1) − X_b(N)
 	if b.m > 1 {
 		curve = math.Exp(-2 * b.lambda / (b.m - 1))
 	}

@@ -29,12 +29,12 @@ import "math"
 //
 // The maximum over η is bounded on a lattice of step ε. For u in [0, ε) let k_i = ⌊(η_i−u)/ε⌋. If u is uniform, then
 // E|k_i−k_j|·ε = |η_i−η_j|. So the mean over u of ε·TV(k) is TV(η). Put ε·TV(k) in place of TV(η), and take the maximum
-// over u as well as η. This maximum is at least the maximum over η with TV(η). Take the last score before a bin and the
-// scores of the bin. At these scores, let i be the smallest k and j the largest k. From here on, i and j are values of
-// k and not indices. Then v_b ≤ (j−i+1)ε, η̄_b is in [lε, (l+2)ε] for an integer l from i to j, and the variation costs
-// at least ν(j−i)ε. What remains is a maximum over integers. Dynamic programming finds this maximum exactly. The state
-// is the integer k at the last score of a bin. In each bin, a path goes from a state k to a state k' through the
-// integers from i to j, which include k and k'.
+// over u as well as η. This maximum is at least as large as the original maximum, which has TV(η) and is over η alone.
+// Take the last score before a bin and the scores of the bin. At these scores, let i be the smallest k and j the
+// largest k. From here on, i and j are values of k and not indices. Then v_b ≤ (j−i+1)ε, η̄_b is in [lε, (l+2)ε] for an
+// integer l from i to j, and the variation costs at least ν(j−i)ε. What remains is a maximum over integers. Dynamic
+// programming finds this maximum exactly. The state is the integer k at the last score of a bin. In each bin, a path
+// goes from a state k to a state k' through the integers from i to j, which include k and k'.
 //
 // The states of bin b are a window of integers around s̄_b. If a path leaves the window, the nearest state of the
 // window takes the place of each state outside. This does not increase the variation of the path, but it can lower the
@@ -73,7 +73,7 @@ const (
 // newQuadraticPath returns a quadraticPath. It chooses the step of the lattice for values of μ near the argument mu.
 func newQuadraticPath(d *quadraticDual, mu float64) *quadraticPath {
 	n := d.bins[0].m / d.bins[0].share
-	typical := min(0.25, 1/(2*mu*n)) // the g that maximises p·g − μmg²
+	typical := min(0.25, 1/(2*mu*n)) // the g that maximises p·g − μmg², where p is the bin's share and m = p·n
 	return newPathLattice(d, float64(float32(typical/pathSteps)), int(pathSteps*pathWindow))
 }
 

@@ -168,7 +168,7 @@ func TestPoorOverlap(t *testing.T) {
 		{"mean ½", []float64{0.5, 0.5}, false}, {"mean below ½", []float64{0.5, 0.499}, true},
 		{"mean 2", []float64{2, 2}, false}, {"mean above 2", []float64{2, 2.001}, true},
 		// Take n weights with the sum n. One weight is m, and the others are equal. The effective size is near n²/(m² +
-		// (n−m)²/n). This is 20.0, the limit n/20, for n = 400 and m = 88.
+		// (n−m)²/n). For n = 400 and m = 88, this formula gives 20.0, which is the limit n/20.
 		{"size 21", weights(400, 85), false}, {"size 19", weights(400, 90), true},
 	} {
 		if got := PoorOverlap(c.weight); got != c.want {

@@ -38,7 +38,8 @@ func (r RadiusRows) Threshold(tau float64, unknown int) Thresholded {
 		}
 	}
 	for _, v := range r.Uncertified {
-		if 1-v.Lower >= tau { // τ is a float64, so a difference that rounds to less than τ is less than τ
+		// τ is a float64, so if the rounded difference is less than τ, the exact difference is also less than τ
+		if 1-v.Lower >= tau {
 			t.Wrong++
 		}
 	}

@@ -15,8 +15,9 @@ const (
 	anyhow = wrongly | rightly | silently
 )
 
-// worstError returns the largest share of wrong answers among all answers, over every choice of an outcome for each
-// example. The argument 'failures' is the number of examples that may have any outcome. Without answers the share is 0.
+// worstError chooses an outcome for each example, in every possible way. For each choice it computes the share of wrong
+// answers among all answers. It returns the largest of these shares. The argument 'failures' is the number of examples
+// that may have any outcome. Without answers the share is 0.
 func worstError(outcomes []int, failures int) float64 {
 	worst := 0.0
 	var choose func(i, failures, wrong, right int)

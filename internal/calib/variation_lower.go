@@ -120,11 +120,12 @@ func bandVariation(groups []labelGroup, delta float64) float64 {
 
 // leastVariation returns the smallest Σ|v_{b+1} − v_b| over all v with lower_b ≤ v_b ≤ upper_b.
 //
-// Let f_b(v) be the smallest sum over v_1, …, v_b if v_b = v. There are a number c and an interval I inside band b such
-// that f_b(v) = c + (the distance of v from I) for every v in band b. This is true for b = 1 with c = 0 and I = the
-// first band. For every number v, inside or outside band b+1, the smallest value of f_b(w) + |v − w| over all w in band
-// b is again c + (the distance of v from I). If band b+1 meets I, the next I is their intersection. Otherwise the next
-// I is the end of band b+1 that is nearer to I, and c increases by the distance of this end from I.
+// For given v_b = v, let f_b(v) be the smallest sum |v_2 − v_1| + … + |v_b − v_{b−1}| over all v_1, …, v_{b−1}. There
+// are a number c and an interval I inside band b such that f_b(v) = c + (the distance of v from I) for every v in band
+// b. This is true for b = 1 with c = 0 and I = the first band. For every number v, inside or outside band b+1, the
+// smallest value of f_b(w) + |v − w| over all w in band b is again c + (the distance of v from I). If band b+1 meets I,
+// the next I is their intersection. Otherwise the next I is the end of band b+1 that is nearer to I, and c increases by
+// the distance of this end from I.
 func leastVariation(lower, upper []float64) float64 {
 	sum, from, to := 0.0, math.Inf(-1), math.Inf(1)
 	for b := range lower {

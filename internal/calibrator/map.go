@@ -50,10 +50,10 @@ func (d Data) check() error {
 // Schema is the version of the JSON that this program writes. Parse refuses a newer version.
 const Schema = 2
 
-// Map is a fitted map. Its parameters depend on its method. Multinomial methods (temperature, vector, matrix,
-// dirichlet, structured-vector, structured-matrix) have Weight and Bias. The other methods have Platt, Beta, Steps or
-// VennAbers. With two classes, the other methods map only the probability of class 1. With more classes, they map each
-// class separately and then divide the results by their sum.
+// Map is a fitted calibration map. Its parameters depend on its method. Multinomial methods (temperature, vector,
+// matrix, dirichlet, structured-vector, structured-matrix) have Weight and Bias. The other methods have Platt, Beta,
+// Steps or VennAbers. With two classes, the other methods map only the probability of class 1. With more classes, they
+// map each class separately and then divide the results by their sum.
 type Map struct {
 	Schema  int    `json:"schema"`
 	Method  string `json:"method"`

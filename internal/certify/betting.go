@@ -45,7 +45,7 @@ type bettingGrid struct {
 	n         int64
 	logTarget float64 // ln(1/α), plus the maximum that rounding can add to ln K
 	edge      []float64
-	cap       []float64 // the largest bet in interval i
+	cap       []float64 // cap[i] is the largest bet in interval i of the grid
 	// ln of the largest factor by which one sample can multiply the capital K, for a mean in interval i
 	most  []float64
 	scale float64 // √(2 ln(1/α)/n); the strategy Betting bets scale/σ̂
@@ -55,9 +55,10 @@ const (
 	// A bet may stake at most the share c of the capital. bettingCap is the smallest c that the strategies Betting and
 	// STaR use. If a bet stakes three quarters of the capital, a sample of 0 divides the capital by 4.
 	bettingCap = 0.75
-	// chernoffCap is the largest value of c that the code uses. A bet may stake at most the share c of the capital. It
-	// keeps K above 0 if the best fraction is 1. The best fraction is 1 if only samples that are all 1 can reject the
-	// mean m. The cap makes the distance of the bound from 1 larger by a factor of at most about 1 + 2⁻¹⁰.
+	// chernoffCap is the largest value of c that the code uses. A bet may stake at most the share c of the capital. The
+	// cap keeps the capital K above 0 if the best fraction is 1. The best fraction is 1 if only samples that are all 1
+	// can reject the mean m. The cap makes the distance of the bound from 1 larger by a factor of at most about 1 +
+	// 2⁻¹⁰.
 	chernoffCap = 1 - 0x1p-10
 	// bettingBlock is the number of samples between comparisons of K with 1/α. The block is so short that the product
 	// of its factors stays far inside the range of float64: each factor lies between 2⁻¹⁰ and 2²⁴ (the largest bet on

@@ -59,11 +59,12 @@ func (c *Combine) UnmarshalText(text []byte) error { return combines.parse(text,
 // of its classes.
 //
 // The margin of A against each rival is bounded at level α, and the certificate is the least of these bounds. Let j* be
-// the true runner-up. The certificate can fail only if the bound fails for the rival that is j* or contains j*. The
-// reason is that j* does not depend on the samples, and that E max_j X^j ≥ E X^{j*} for a set that contains j*. So each
-// rival may use the whole of α, provided that the rivals are fixed before the estimation samples. There are two rivals.
-// The first rival is the class B, the runner-up in the selection samples. The second rival is the set of all classes
-// except A and B. This set leaves out B, because each further class raises the mean of the largest score.
+// the true runner-up. The certificate can fail only if the bound fails for the rival that is j* or contains j*. There
+// are two reasons. First, j* does not depend on the samples. Second, if a set contains j*, the mean of the set's
+// largest score is at least E X^{j*}. So each rival may use the whole of α, provided that the rivals are fixed before
+// the estimation samples. There are two rivals. The first rival is the class B, the runner-up in the selection samples.
+// The second rival is the set of all classes except A and B. This set leaves out B, because each further class raises
+// the mean of the largest score.
 
 // directedMargin returns a lower bound on the second margin Q(μ1) − Q(μ2) over all (μ1, μ2) ≥ 0 with μ1 + μ2 ≤ 1 and
 //
@@ -107,7 +108,8 @@ const maxMargin = 80.0
 // ln(1/α)/n) − y·ln(1/α)/n. The betting bound is close to this number. The function chooses the r whose predicted bound
 // gives the largest margin. Every r gives a sound bound. An r below 1 never gives a larger margin, because μ2 ≤ 1−μ1.
 // (At the true means μ1 and μ2, the best r is the slope of Q at μ2 divided by the slope of Q at μ1. This quotient is
-// f(Q(μ1)) / f(Q(μ2)), where f is the density of the noise. The r that gives the largest bound is usually different.)
+// f(Q(μ1)) / f(Q(μ2)), where f is the density of the noise. The r that gives the largest bound usually differs from
+// this quotient.)
 func weight(l law.Additive, a, b []float64, n int64, alpha float64) float64 {
 	best, bestMargin := 1.0, 0.0
 	log := math.Log(1/alpha) / float64(n)

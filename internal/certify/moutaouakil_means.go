@@ -25,9 +25,10 @@ func startMoutaouakilBernstein(n int64, alpha float64) func() lowerMean {
 // intersection, so the code keeps the largest bound over t. Like prplEB, the code evaluates the bound only at every
 // prplBlock-th t and at the end.
 //
-// Theorem 2 of Waudby-Smith & Ramdas 2024 differs in three ways: it has no square root, it has ln(2/a) instead of 2
-// ln(2/a), and it has μ̂_{i−1} instead of μ̂_i. The proof needs μ̂_{i−1}, because μ̂_i depends on X_i. The square root
-// makes the bound much wider than prplEB: at n = 100 and α = 0.001 the half width is at least 0.57.
+// Theorem 2 of Waudby-Smith & Ramdas 2024 differs from the formula above in three ways: it has no square root, it has
+// ln(2/a) instead of 2 ln(2/a), and it has μ̂_{i−1} instead of μ̂_i. The proof needs μ̂_{i−1}, because μ̂_i depends on
+// X_i. The square root makes the bound much wider than prplEB: at n = 100 and α = 0.001 the half width is at least
+// 0.57.
 type moutaouakilSequence struct {
 	n       int64
 	log     float64 // ln(2/a)

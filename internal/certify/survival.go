@@ -68,7 +68,7 @@ func (b *survivalBand) add(x float64) { b.counts[cell(x)]++ }
 // between neighbouring thresholds.
 const binomialEvery = 2
 
-// bandPoint is a threshold s with the bounds S(s) ≥ low and 1 − S(s) ≥ miss.
+// bandPoint is a threshold s with two bounds for the survival function S: S(s) ≥ low and 1 − S(s) ≥ miss.
 type bandPoint struct{ s, low, miss float64 }
 
 // boundSurvival returns the points of the band, from the smallest threshold up.

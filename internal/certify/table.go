@@ -24,7 +24,7 @@ type Row[M ~string] struct {
 // The zero value of a method means "not given". Its text is "". If a method is required, the zero value stands for the
 // default.
 type table[M named, F any] struct {
-	kind    string // name of the kind in errors
+	kind    string // word that errors use for a method of this kind
 	entries []entry[M, F]
 }
 

@@ -46,7 +46,8 @@ type tangentSide struct {
 	stream   lowerMean // bound on the mean of ψ/ψ(1), or of 1 − ψ/ψ(1) for the upper side
 }
 
-// kappas are the values of κ to try.
+// kappas are the values of κ that newTangent tries: numbers of additional samples that it counts on either side of each
+// threshold (see the type 'tangent').
 var kappas = []float64{0.5, 2, 8, 32}
 
 func startTangent(a *ScoreAccumulator, class int, alpha float64) confidence {

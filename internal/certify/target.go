@@ -126,8 +126,8 @@ func (t Target) level() float64 {
 	return t.Alpha
 }
 
-// The type 'method' identifies the method that bounded the margin of a certificate: its name in certificates, and
-// whether it is sound.
+// The type 'method' describes the method that bounded the margin of a certificate. It holds the method's name, as
+// certificates state it, and whether the method is sound.
 type method struct {
 	name  string
 	sound bool

@@ -2,12 +2,13 @@ package certify
 
 import "math"
 
-// The combination 'taylor' is the method of Moutaouakil 2024, §5.3, as the paper prints it. It bounds the second
-// margin. The method replaces Φ⁻¹ by its Taylor polynomial Φ_M⁻¹ at ½, because the polynomial is bounded on [0,1]. The
-// method first tests at α/2 that the mean of X^A is above ½. Then it bounds the mean of Φ_M⁻¹(X^A) − max_j Φ_M⁻¹(X^j)
-// from below at α/2. If the test fails, the method falls back to Bonferroni. This implementation divides α as follows.
-// The bound on the mean of Φ_M⁻¹(X^A) − max_j Φ_M⁻¹(X^j) uses α/2. Bonferroni uses the remaining α/2, which is α/4 for
-// each of its two bounds. The test uses Bonferroni's lower bound on the mean of X^A, so it runs at α/4.
+// The combination 'taylor' is the method of Moutaouakil 2024, §5.3, as the paper prints it. It bounds the second margin
+// Φ⁻¹(p_A) − Φ⁻¹(p_B), where p_A and p_B are the mean scores of the class A and of the runner-up B. The method replaces
+// Φ⁻¹ by its Taylor polynomial Φ_M⁻¹ at ½, because the polynomial is bounded on [0,1]. The method first tests at α/2
+// that the mean of X^A is above ½. Then it bounds the mean of Φ_M⁻¹(X^A) − max_j Φ_M⁻¹(X^j) from below at α/2. If the
+// test fails, the method falls back to Bonferroni. This implementation divides α as follows. The bound on the mean of
+// Φ_M⁻¹(X^A) − max_j Φ_M⁻¹(X^j) uses α/2. Bonferroni uses the remaining α/2, which is α/4 for each of its two bounds.
+// The test uses Bonferroni's lower bound on the mean of X^A, so it runs at α/4.
 //
 // The method is not sound. Φ⁻¹ and its polynomials of odd order are convex above ½, so by Jensen's inequality the mean
 // of Φ_M⁻¹(X) lies above Φ_M⁻¹ of the mean of X. So the method overestimates the margin from which the radius follows.

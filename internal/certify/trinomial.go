@@ -101,7 +101,7 @@ func (e *event) probability(q1, q2 float64) float64 {
 // upper bound instead of the term itself.
 const tooSmall = -600
 
-// The method 'last' returns the largest x2 of the summation.
+// The method 'last' returns the largest x2 in the range of summation (see the method 'probability').
 func (e *event) last(q2 float64) int64 {
 	n := e.order.n
 	mean := float64(n) * q2

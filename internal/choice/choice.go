@@ -15,8 +15,8 @@ type List[T fmt.Stringer] struct {
 	optional bool
 }
 
-// Of returns a List of values. The method String of a value returns the value's name. The argument 'kind' is a word for
-// the values in errors, for example "precision".
+// Of returns a List of values. The method String of a value returns the value's name. The argument 'kind' is the word
+// by which errors call such a value, for example "precision".
 func Of[T fmt.Stringer](kind string, values ...T) List[T] {
 	return List[T]{kind: kind, values: values}
 }

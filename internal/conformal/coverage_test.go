@@ -50,8 +50,8 @@ func laws() []exampleLaw {
 }
 
 // coverage returns P(Y ∈ C(X′)) exactly, for independent examples and the attack p′ = g(p). The threshold τ̂ is at
-// least a level if and only if this level meets the condition of the theorem. So the distribution of τ̂ follows from
-// the distribution of the counts at each level.
+// least a level if and only if this level meets the inequality in the definition of τ̂ (package comment). So the
+// distribution of τ̂ follows from the distribution of the counts at each level.
 func (c exampleLaw) coverage(d *Predictor, attacked func(p float64) float64) float64 {
 	reached := make([]float64, c.levels+1) // P(τ̂ ≥ level)
 	covered := make([]float64, c.levels)   // P(Y ∈ C) given τ̂ = level

@@ -66,17 +66,18 @@ const maxQueries = 1_000_000
 type Design struct {
 	Rule Rule `json:"rule"` // never Auto
 	Scorer
-	Attack      Attack      `json:"attack"`
-	Shift       float64     `json:"rho"`
-	Miss        float64     `json:"miss"`
-	Guarantee   Guarantee   `json:"guarantee"`
-	Delta       float64     `json:"delta,omitempty"`
-	Poisoned    int         `json:"poisoned,omitempty"`
-	M           int64       `json:"m"`                     // draws per calibration example
-	T           int64       `json:"t"`                     // t: an example is covered if t of m scores reach τ̂; 0 if Weights is set
-	QueryM      int64       `json:"query_m"`               // m′: draws per query
-	QueryT      int64       `json:"query_t"`               // t′: number of scores that must reach τ̂
-	Weights     []float64   `json:"weights,omitempty"`     // w(0), …, w(d), d ≤ m, minus the slack; empty if t is set
+	Attack    Attack    `json:"attack"`
+	Shift     float64   `json:"rho"`
+	Miss      float64   `json:"miss"`
+	Guarantee Guarantee `json:"guarantee"`
+	Delta     float64   `json:"delta,omitempty"`
+	Poisoned  int       `json:"poisoned,omitempty"`
+	M         int64     `json:"m"`       // draws per calibration example
+	T         int64     `json:"t"`       // t: an example is covered if t of m scores reach τ̂; 0 if Weights is set
+	QueryM    int64     `json:"query_m"` // m′: draws per query
+	QueryT    int64     `json:"query_t"` // t′: number of scores that must reach τ̂
+	// the weights w(0), …, w(d), with d ≤ m, after the subtraction of Slack; empty if T is set
+	Weights     []float64   `json:"weights,omitempty"`
 	Degree      int         `json:"degree,omitempty"`      // d
 	Slack       float64     `json:"slack"`                 // subtracted from the weights, to prove B_w ≤ (H∘g)^Q
 	Probability float64     `json:"probability,omitempty"` // BinCP

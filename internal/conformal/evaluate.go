@@ -146,7 +146,7 @@ type Evaluation struct {
 	MeanDraws       float64           `json:"mean_draws"`
 	Empty           int64             `json:"empty"`
 	Singletons      int64             `json:"singletons"`
-	Correct         int64             `json:"correct_singletons"` // sets that hold only the true class
+	Correct         int64             `json:"correct_singletons"` // number of sets that hold only the true class
 	Sizes           []int64           `json:"sizes"`              // sizes[k] is the number of sets of size k
 	BySize          []Stratum         `json:"by_size"`
 	ByClass         []Stratum         `json:"by_class"`

@@ -10,8 +10,8 @@ const (
 	// Marginal means that P(Y ∉ C(X′)) is at most the level a. In this probability, the calibration examples and the
 	// query are both random.
 	Marginal Guarantee = "marginal"
-	// Training is about the probability P(Y ∉ C(X′) | calibration examples). This conditional probability is at most
-	// the level a for all but a share δ of the possible sets of calibration examples.
+	// Training is about the probability P(Y ∉ C(X′) | calibration examples). For all but a share δ of the possible sets
+	// of calibration examples, this conditional probability is at most a.
 	Training Guarantee = "training"
 	// Label means that P(Y ∉ C(X′) | Y = y) is at most the level a for every class y. It uses one threshold per class.
 	Label Guarantee = "label"

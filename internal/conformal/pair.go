@@ -71,8 +71,9 @@ func (c pairClaim) prove() verdict {
 	return c.middle(from, to)
 }
 
-// span returns the interval of z between the two ends. Outside this interval, the claim follows from the inequality in
-// the comment on the type 'end'.
+// span returns the interval of z that the middle part of the proof must cover. It lies between the end where p is close
+// to 0 and the end where p is close to 1. Outside this interval, the claim follows from the inequality in the comment
+// on the type 'end'.
 func (c pairClaim) span() (from, to float64, ok bool) {
 	x, lower := c.lower().start()
 	y, upper := c.upper().start()
@@ -159,7 +160,8 @@ type end struct {
 	factor     float64
 }
 
-// start returns a number such that the inequality is proved for all x up to this number.
+// start returns a number such that the inequality in the comment of the type 'end' is proved for all x up to this
+// number.
 func (e end) start() (x float64, ok bool) {
 	limit, ok := hazardLimit(e.law, e.shift, e.small.k*e.small.times, e.big.k)
 	if !ok {

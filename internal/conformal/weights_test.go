@@ -222,8 +222,8 @@ func TestTangent(t *testing.T) {
 	}
 }
 
-// If there is no attack, Q = 1 and the degree is m′, the method 'valid' must accept the weights 1{k ≥ t′}. It must also
-// accept weights below these. It must reject the other cases of the table.
+// The test has a target without an attack, with Q = 1 and with degree m′. For this target, the method 'valid' must
+// accept the weights 1{k ≥ t′}. It must also accept weights below these. It must reject the other cases of the table.
 func TestTrivialWeights(t *testing.T) {
 	g := newTarget(law.Gaussian, 0, 5, 3, 1)
 	for _, tt := range []struct {

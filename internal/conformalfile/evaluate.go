@@ -82,7 +82,7 @@ func (e *Evaluated) Statement() string {
 	return d.Claim() + proviso(e.Arithmetic, false)
 }
 
-// design returns a Design with the numbers of the rule. The weights are missing.
+// design returns a Design with the parameters that c holds. The weights are missing.
 func (c Conditions) design() conformal.Design {
 	return conformal.Design{
 		Rule: c.Rule, Shift: c.Shift, Miss: c.Miss, Guarantee: c.Guarantee, Delta: c.Delta, Poisoned: c.Poisoned,
@@ -92,10 +92,10 @@ func (c Conditions) design() conformal.Design {
 }
 
 // predictorOf returns the Predictor that made the sets, but its thresholds and weights are missing. If rounding moved
-// an input to the lattice of the calibration examples, predictorOf sets the ranks of all thresholds to 0, which means
-// that they have no ranks. The calibration examples determine this lattice, so only a query can lie off it. So even if
-// the queries and the examples are exchangeable before the rounding, the sets may miss the class more often than the
-// ranks say.
+// an input to the lattice of the calibration examples, no threshold gets a rank: predictorOf sets the rank of each
+// threshold to 0, which means "no rank". The calibration examples determine this lattice, so only a query can lie off
+// it. So even if the queries and the examples are exchangeable before the rounding, the sets may miss the class more
+// often than the ranks say.
 func predictorOf(sets []Set) *conformal.Predictor {
 	c := sets[0].Conditions
 	p := &conformal.Predictor{Labels: len(sets[0].Counts), N: c.N, Design: c.design()}

@@ -33,7 +33,7 @@ type Example struct {
 	// Rounding is an upper bound on ‖x − Values‖₂ for the float64 numbers x in the file. It is 0 for files of float32
 	// or bytes.
 	Rounding float64
-	// RoundingL1 is an upper bound on ‖x − Values‖₁ for the same numbers x.
+	// RoundingL1 is an upper bound on ‖x − Values‖₁ for the float64 numbers x in the file.
 	RoundingL1 float64
 }
 

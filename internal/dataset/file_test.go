@@ -96,8 +96,8 @@ func examples(d *Dataset) (values [][]float32, errs []error) {
 	return values, errs
 }
 
-// For every format and for every change in 'changes', the test changes the file with the inputs after Open. Reading an
-// example must then give the old values or an error.
+// For every format and for every change in 'changes', the test opens a dataset and then changes the file that holds the
+// inputs. Reading an example must then give the old values or an error.
 func TestChangedAfterOpen(t *testing.T) {
 	flip := func(data []byte, at int) []byte {
 		data = bytes.Clone(data)

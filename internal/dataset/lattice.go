@@ -113,9 +113,9 @@ func (l Lattice) FileRounding(n int) float64 {
 }
 
 // ReadingRounding bounds the effect of converting a vector of n float64 numbers to float32. If all numbers are between
-// Low and High, it returns an upper bound on the distance between the vector before and after the conversion, in the
-// norm L2 or L1. The bound is √n·2⁻²⁴·max(|Low|, |High|) in L2 and n·2⁻²⁴·max(|Low|, |High|) in L1, rounded up. If the
-// file holds float32, the bound is 0.
+// Low and High, it returns an upper bound on the distance by which the conversion moves the vector. The distance is in
+// the given norm, L2 or L1. The bound is √n·2⁻²⁴·max(|Low|, |High|) in L2 and n·2⁻²⁴·max(|Low|, |High|) in L1, rounded
+// up. If the file holds float32, the bound is 0.
 func (l Lattice) ReadingRounding(norm law.Norm, n int) float64 {
 	if !l.Rounded {
 		return 0
@@ -199,7 +199,9 @@ type recogniser struct {
 	rounding           float64 // largest bound on |value − k/255|
 	exponent           int     // exponent of the lowest bit set in any value
 	missed             float64 // largest |float64 in the file − value|
-	odd                bool    // a float64 in the file is not a usual spelling of its float32
+	// whether the file holds a float64 that is not a usual spelling of its float32, such as its shortest decimal
+	// (isNamed)
+	odd                bool
 }
 
 func (r *recogniser) add(values []float32) {

@@ -152,7 +152,7 @@ func (n *noise) input(example []float32) (smoothing.Input, float64, error) {
 func (n *noise) reading(example dataset.Example) float64 {
 	switch {
 	case n.columns != nil:
-		return 0 // columnInput takes this amount into account
+		return 0 // if the noise is per column, columnInput takes this amount into account
 	case n.rounds:
 		return n.moved(example)
 	case n.quantise == nil:

@@ -334,7 +334,7 @@ func (r *rebatching) known(n *onnxpb.NodeProto) bool {
 // An option is a possible position of the batch in a node's results, together with the edit that this position
 // requires.
 type option struct {
-	places []position // position in each result; a single position applies to all results
+	places []position // position of the batch in each result; a single element is the position in all results
 	edit   *edit
 }
 

@@ -27,7 +27,7 @@ var Norms = choice.Of("norm", L2, L1, LInf, L0)
 // String returns the name that files use.
 func (n Norm) String() string { return [...]string{L2: "l2", L1: "l1", LInf: "linf", L0: "l0"}[n] }
 
-// Title returns the name for sentences, such as "L∞".
+// Title returns the name as it is written in sentences, for example "L∞".
 func (n Norm) Title() string {
 	if n == LInf {
 		return "L∞"

@@ -257,7 +257,8 @@ func (l *loader) closeAllBut(but *session) {
 
 // A sessionKey says how the graph of a session differs from the model's graph.
 type sessionKey struct {
-	proved bool // the graph has the proof's edits
+	// whether the graph has the edits that make it accept batches of any size (proved by rebatch in package graph)
+	proved bool
 	// size at which the session fixes the free batch dimension; 0: the session leaves the dimension as it is
 	fixed int
 }

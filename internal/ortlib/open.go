@@ -70,7 +70,7 @@ func (l *Opened) SHA256() string { return l.sum }
 // its own search path. On other systems, Path always returns the library's path in its folder. Somebody could exchange
 // the file at that path after it was hashed. So the caller must call Unchanged after it has loaded the library. The
 // caller must keep l, because l keeps the file open. If the file were closed, another library could get the same path.
-// The loader would then take the other library for the one that is already loaded.
+// The loader would then mistake the other library for the one that is already loaded.
 func (l *Opened) Path() string {
 	own := fmt.Sprintf("/proc/self/fd/%d", l.file.Fd())
 	if _, err := os.Stat(own); runtime.GOOS != "linux" || err != nil || l.needsFolder() {

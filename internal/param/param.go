@@ -13,7 +13,7 @@ type Name string
 // Spelling returns a parameter's name as a front end writes it.
 type Spelling func(Name) string
 
-// Plain returns the name without any addition.
+// Plain is the Spelling that leaves a name unchanged.
 func Plain(n Name) string { return string(n) }
 
 // speller is an error whose text names parameters.

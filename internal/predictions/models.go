@@ -22,7 +22,7 @@ const (
 // ModelFiles lists the files with a model's answers.
 type ModelFiles struct {
 	Name    string
-	Clean   string // answers to the examples without an attack
+	Clean   string // file with the answers to the unattacked examples
 	HeldOut string // answers to other unattacked examples; may be ""
 	Attacks []AttackFiles
 }

@@ -234,7 +234,7 @@ type Scored struct {
 	Names [2]string
 	// Columns lists the columns of the file that hold the scores and the labels.
 	Columns []string
-	// Unused lists other columns of the file that hold scores and labels.
+	// Unused lists further columns of the file that hold scores and labels, but are not in Columns.
 	Unused []string
 }
 

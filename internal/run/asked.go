@@ -10,7 +10,7 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// asked is one input of a request in the sampler. It implements smoothing.Keyed, smoothing.Observer and
+// The type 'asked' hands one input of a request to the sampler. It implements smoothing.Keyed, smoothing.Observer and
 // smoothing.Abandonable. If the embedded question fails or panics, or if the request ends, the sampler drops only this
 // input and continues.
 type asked struct {

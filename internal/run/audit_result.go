@@ -212,10 +212,10 @@ func (r *rounds) result(c certify.Certificate) AuditedExample {
 	return e
 }
 
-// listed returns, for each example, the distance of the nearest candidate with a verified change of the answer. The
-// distance is +∞ if there is no such candidate. A change can be verified in two ways. First, by the example's own
-// tests. Second, by audit.Chains, which tests the first-round candidates of all examples together, at one familywise
-// level.
+// listed returns one distance for each example: the distance from the example to the nearest candidate at which a test
+// has verified that the answer changes. The distance is +∞ if there is no such candidate. A change can be verified in
+// two ways. First, by the example's own tests. Second, by audit.Chains, which tests the first-round candidates of all
+// examples together, at one familywise level.
 func (r *Audited) listed(done []*rounds, run *runfolder.Run) []float64 {
 	chains := make([][]float64, len(r.Examples)) // unfinished examples leave an empty chain
 	tests := make([][]AuditTest, len(done))

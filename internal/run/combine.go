@@ -174,7 +174,7 @@ func keysBeyond(plain, c certify.Certificate) (keys []string) {
 			err = json.Unmarshal(text, to)
 		}
 		if err != nil {
-			panic(err) // the certificate came from a file of JSON lines
+			panic(err) // impossible: the certificate came from a file of JSON lines, so JSON can hold it
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(all)) {

@@ -79,7 +79,7 @@ func ApplyConformal(ctx context.Context, p ConformalApply, console experiment.Co
 	return a.result, nil
 }
 
-// applying is a computation of prediction sets in progress.
+// The type 'applying' is a running computation of prediction sets.
 type applying struct {
 	plan       ConformalApply
 	file       *conformalfile.File
@@ -185,7 +185,8 @@ func (a *applying) chargeLattice() error {
 	return nil
 }
 
-// sameScores does the same as sameClassifier. It also lists differences that may change the last bits of scores.
+// sameScores makes the same checks as sameClassifier and lists the same differences. It also lists differences that may
+// change the last bits of scores.
 func sameScores(then, now runfolder.Run) (different []string, err error) {
 	if different, err = sameClassifier(then, now); err != nil {
 		return nil, hint.Add(err, "fit a predictor for this classifier")

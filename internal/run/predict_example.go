@@ -64,7 +64,7 @@ func (q *question) vote(outputs []float32) int {
 // Input returns the example's index and input.
 func (q *question) Input() (int, smoothing.Input) { return q.example.Index, q.example.Input }
 
-// Restart asks the question again.
+// Restart returns a new question about the same example, in the state before the first sample.
 func (q *question) Restart() (smoothing.Experiment, error) { return q.answering.start(q.example), nil }
 
 // Observe passes the votes of the estimation samples to the rule, in the order of the samples. It passes the outputs to

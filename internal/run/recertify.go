@@ -327,10 +327,10 @@ func (q SavedScores) accumulate(certifier *certify.ScoreCertifier, poll *poll, s
 // intake receives the saved probabilities of one example.
 type intake struct {
 	scores    *certify.ScoreAccumulator
-	poll      *poll // nil: scores certify the class
+	poll      *poll // certifies the class from the votes; nil if scores certify the class
 	saved     SavedScores
 	classes   int
-	selection int64 // number of estimation samples that the selection still needs
+	selection int64 // number of saved estimation samples that are still to be used as selection samples
 	// estimation is the number of samples that the estimation still needs. The file may hold more.
 	estimation int64
 	chosen     bool // whether the votes have chosen the class

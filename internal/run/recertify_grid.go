@@ -72,8 +72,8 @@ func (g *RecertificationGrid) each(visit func(GridPoint, Recertification)) {
 	}
 }
 
-// eachOfScores calls the function 'visit' for every combination with a given method for scores, target and size. These
-// combinations differ in the value of Combines or in the temperature.
+// eachOfScores calls the function 'visit' for every combination with the target p.Target and the size p.Size whose
+// method is the given bound for scores. These combinations differ in the value of Combines or in the temperature.
 func (g *RecertificationGrid) eachOfScores(p GridPoint, q Recertification, bound certify.MeanBound, visit func(GridPoint, Recertification)) {
 	for _, q.Combine = range g.Combines {
 		if q.Combine == certify.Taylor && p.Target.Margin != certify.SecondMargin && len(g.Targets) > 1 {

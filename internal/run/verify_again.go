@@ -191,7 +191,8 @@ func (v *verifier) explainDifference() string {
 	return why
 }
 
-// differentResult describes how an example's votes or saved scores differ, or returns "" if they agree.
+// differentResult describes how the new votes or saved scores of an example differ from the recorded ones, or returns
+// "" if they agree.
 func differentResult(then, now runfolder.Record) string {
 	a, b := then.Votes, now.Votes
 	switch {

@@ -155,7 +155,7 @@ func (f fronts) close() {
 	}
 }
 
-// fronts returns the servers, which do not listen yet.
+// fronts returns the HTTP server, and the gRPC server if there is one. The servers do not listen yet.
 func (s *Server) fronts() fronts {
 	c := s.config
 	f := fronts{http: &http.Server{

@@ -68,7 +68,7 @@ type buffer struct {
 }
 
 // gaussians turns n random words into Gaussians and writes them to b.gaussians. The argument 'counter' is the counter
-// of the first word. If n is odd, the method does this for n+1 words.
+// of the first word: sample·G + coordinate (see Stream). If n is odd, the method does this for n+1 words.
 func (s Stream) gaussians(b *buffer, counter uint64, n int) {
 	n += n & 1
 	s.words(b.words[:n], counter)

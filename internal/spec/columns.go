@@ -42,7 +42,7 @@ type Scales struct {
 	File     string    // CSV or JSON file: names of columns and their scales
 	Channels []float64 // scales of the colour channels
 	Kind     ScaleKind // if given, a column's scale is Sigma times the column's standard deviation in Data
-	Data     string    // path of the data set from which Kind computes the scales
+	Data     string    // path of the data set from which the scales are computed if Kind is given
 	Noisy    []string  // columns that get noise although they hold whole numbers; by default, such columns get none
 }
 

@@ -166,6 +166,7 @@ func unpackedLength(packed io.Reader, codec meta.CompressionCodec, most int64) (
 	var out io.Reader
 	switch codec {
 	// the block begins with its unpacked length, and the Parquet library never unpacks the block to more than this
+	// length
 	case meta.Snappy:
 		n, err := binary.ReadUvarint(in)
 		return int64(min(n, 1<<62)), err

@@ -52,8 +52,8 @@ func (a ascent) best(p *admm.Problem) (float64, error) {
 }
 
 // The function 'settings' compares two searches: ADMM with a single setting, and the best run of dECE. It counts the
-// instances in which ADMM finds at least as large an error. It counts them for each ratio R/σ and for each number of
-// groups that the search with dECE uses.
+// instances in which ADMM finds an error at least as large as that of the best run of dECE. It counts them for each
+// ratio R/σ and for each number of groups that the search with dECE uses.
 func settings(instances int) error {
 	ratios := []float64{0.1, 0.2, 0.4, 0.6, 0.8, 1}
 	groups := ascents()

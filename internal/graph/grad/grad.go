@@ -216,7 +216,7 @@ func (t *tape) shape(v string) []int64 { return t.facts.Shapes[v] }
 // node is a node of the graph, together with the gradients in the node's outputs.
 type node struct {
 	*onnxpb.NodeProto
-	d     []string // for each output, the name of the gradient in it; "" if there is none
+	d     []string // for each output, the name of the gradient with respect to it; "" if there is none
 	given []int    // indices of the inputs for which the rule called the method 'give'
 }
 

@@ -85,7 +85,7 @@ type Objective struct {
 // Attached holds the names of the inputs and outputs of a graph with an objective.
 type Attached struct {
 	Input string // shape [Examples, …]
-	Noise string // shape [Examples, Copies, …]; the noise of each copy; the name is "" unless Copies is above 1
+	Noise string // input for the noise of each copy, of shape [Examples, Copies, …]; "" unless Copies is above 1
 	// int64; shape [Examples], one class for each example; if Loss.Pairs is true, shape [Examples, 2], the label and
 	// the other class
 	Labels string

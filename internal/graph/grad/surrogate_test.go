@@ -67,7 +67,8 @@ func TestTies(t *testing.T) {
 		f := newFunction(graph.Float64, 20, []int64{1, 1, 4})
 		terms, gradient := gradientAt(t, f, c.build(f), []float64{1, 2, 2, 1})
 		for i, share := range c.want {
-			if want := share * terms[0] / 2; gradient[i] != want { // terms[0] is the weight times the maximum
+			// terms[0] is a random weight times the maximum, which is 2
+			if want := share * terms[0] / 2; gradient[i] != want {
 				t.Errorf("%s: gradient %d is %g, want %g", c.name, i, gradient[i], want)
 			}
 		}

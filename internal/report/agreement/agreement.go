@@ -88,9 +88,9 @@ func (r Radii) difference() float64 { return max(r.First-r.Second, r.Second-r.Fi
 type Votes struct {
 	// Source is "scores" for a comparison sample by sample, and "counts" if only the sums of votes are known.
 	Source Source `json:"source"`
-	// AtLeast is a lower bound on the number of samples with different votes. For a comparison of counts, AtLeast is
-	// the sum over the examples of Σ_k max(0, a_k − b_k), where a_k and b_k are the two runs' votes for class k. Votes
-	// that change in opposite directions cancel in the counts, so the true number can be far larger.
+	// AtLeast is a lower bound on the number of samples with different votes. For a comparison of counts, AtLeast adds
+	// up Σ_k max(0, a_k − b_k) over the examples. Here a_k and b_k are the numbers of votes for class k in the two
+	// runs. Votes that change in opposite directions cancel in the counts, so the true number can be far larger.
 	AtLeast int64 `json:"at_least"`
 	// AtMost is an upper bound on the number of samples with different votes. AtMost is set only for a comparison of
 	// scores. AtMost counts the samples whose votes are known and differ, and also the samples whose vote is unknown in

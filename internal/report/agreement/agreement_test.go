@@ -212,9 +212,9 @@ func onGPU(r *runfolder.Run) {
 
 // The test compares two runs of five examples each. Example 0 is the same in both runs, and one of its samples votes
 // for no class. Example 1 has two votes that differ between the runs. These differences cancel in the counts. Example 2
-// is certified for another class in the second run. The second run abstains from example 3. One sample of this example
-// has a tie, and another sample votes for no class in the first run. Example 4 has a tie, and the counts of its votes
-// prove that the tied sample's vote differs between the runs.
+// is certified for another class in the second run. The second run abstains from example 3. In both runs, one sample of
+// this example has a tie. In the first run, another sample votes for no class. Example 4 has a tie, and the counts of
+// its votes prove that the tied sample's vote differs between the runs.
 var (
 	here = []drawn{
 		{0, 0, 0, 0.5, of(0, 0, 0, 0, -1, 1), nil},

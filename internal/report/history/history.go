@@ -148,7 +148,7 @@ type Result struct {
 	// Added is false if the file already had a line of this commit. Line is the number of the commit's line.
 	Added  bool    `json:"added"`
 	Line   int     `json:"line"`
-	Trends []Trend `json:"trends"` // computed without the lines after the commit's line
+	Trends []Trend `json:"trends"` // computed from the lines up to the commit's line
 
 	Entries []Entry `json:"-"`
 }

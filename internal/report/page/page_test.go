@@ -221,7 +221,7 @@ func TestShrink(t *testing.T) {
 	if b := small.Bounds(); b.Dx() != 43 || b.Dy() != 33 {
 		t.Fatalf("130×100 becomes %v", b)
 	}
-	// The values of a square are the multiples of 90 from 0 to 360, modulo 256, so 270 becomes 14 and 360 becomes 104.
+	// A square of 3×3 pixels has the values 0, 90, 180, 270 and 360, modulo 256. So 270 becomes 14 and 360 becomes 104.
 	// Their mean is (0 + 2·90 + 3·180 + 2·14 + 104)/9.
 	if got := small.At(20, 20).(color.RGBA); got.R != 94 || got.G != 94 || got.A != 255 {
 		t.Errorf("the mean is %v", got)

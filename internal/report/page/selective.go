@@ -7,7 +7,7 @@ import (
 	"github.com/rscert/rscert/internal/report/summary"
 )
 
-// selective returns a group of measures with the errors among the answers, or nil if no run has them.
+// selective returns a group with one measure: the errors among the answers. It returns nil if no run has such errors.
 func (p Page) selective() []group {
 	m := measure{Name: "Error among the answers", Meaning: "The largest share of wrong answers among the inputs that get an " +
 		"answer, under every attack within the radius, if every certificate holds (at half of α each). The attack may silence " +

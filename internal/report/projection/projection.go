@@ -18,7 +18,7 @@ import (
 	"github.com/rscert/rscert/internal/report/summary"
 )
 
-// Projection is a table of runs.
+// Projection is a table with one cell for each run. The values of the run's parameters select the row and the column.
 type Projection struct {
 	Rows  []string `json:"rows"` // names of the parameters
 	Cols  []string `json:"cols"`

@@ -48,8 +48,8 @@ func EnvelopeAt(runs []Summary, radius float64) EnvelopePoint {
 	return best
 }
 
-// certifyPoints sets the field Certified of each point to a lower bound. The bound allows for the choice of the best of
-// k runs.
+// certifyPoints sets the field Certified of each point to a lower bound on the certified accuracy at the point's
+// radius. The bound allows for the choice of the best of k runs.
 func certifyPoints(points []EnvelopePoint, runs []Summary, k int) ([]EnvelopePoint, error) {
 	for _, s := range runs {
 		failures, known, err := s.failuresOfChoice(k)

@@ -298,7 +298,7 @@ func certifiedAt(rows iter.Seq[Row], r *big.Rat) int {
 	})
 }
 
-// all returns the rows in order.
+// The method 'all' returns the rows in order.
 func (s Summary) all() iter.Seq[Row] { return slices.Values(s.Rows) }
 
 // At returns the point of the certified accuracy curve at a radius.
