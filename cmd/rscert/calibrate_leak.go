@@ -69,7 +69,9 @@ func warnOfOutputs(s streams, path string, d calibrator.Data, fit bool, cluster 
 	if err != nil {
 		return nil //nolint:nilerr // if predictionsOf failed, the fit or the metrics will refuse the same rows
 	}
-	if !cluster.set { // rows of a cluster may be copies; holdOutClusters looks for copies in different clusters
+	// rows of one cluster are allowed to be copies of each other; holdOutClusters looks for copies in different
+	// clusters
+	if !cluster.set {
 		if err := warnOfCopiedPredictions(s, path, p); err != nil {
 			return err
 		}

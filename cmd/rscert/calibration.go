@@ -71,7 +71,7 @@ type calibration struct {
 	BrierParts     calib.Decomposition  `json:"brier_decomposition"`
 	Multiclass     *estimate            `json:"multiclass_brier,omitempty"`
 	ClassParts     *calib.Decomposition `json:"multiclass_brier_decomposition,omitempty"`
-	NLL            *estimate            `json:"nll,omitempty"` // only with the probabilities of all classes
+	NLL            *estimate            `json:"nll,omitempty"` // only if the probabilities of all classes are known
 	// nil if the probabilities of all classes are known
 	TopLabelNLL  *estimate        `json:"top_label_nll,omitempty"`
 	ClasswiseECE *estimate        `json:"classwise_ece,omitempty"`

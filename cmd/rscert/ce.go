@@ -303,7 +303,7 @@ func runCE(ctx context.Context, s streams, path string, o ceOptions) error {
 	})
 }
 
-// run bounds the error, checks the requirements and prints the results.
+// run computes bounds on the calibration error, checks the requirements and prints the results.
 func (r *ceReport) run(ctx context.Context, s streams, path string, o ceOptions) error {
 	*r = ceReport{Delta: o.Delta, Joint: o.joint, Folds: o.Folds, Seed: o.Seed, Perturbed: o.perturb, lower: o.lower}
 	sample, err := r.readSample(ctx, s, path, &o)

@@ -42,7 +42,7 @@ func (o normOptions) check(methods []calib.BoundMethod, sample *calib.Sample, pa
 // ceNorm holds bounds on an L_q calibration error or on the KL divergence. Its maps hold one bound for each sound
 // method.
 type ceNorm struct {
-	Q           float64            `json:"q,omitempty"`            // of the L_q error; 0 for the divergence
+	Q           float64            `json:"q,omitempty"`            // the q of the L_q error; 0 for the KL divergence
 	ScoreMargin float64            `json:"score_margin,omitempty"` // of the divergence
 	Lower       map[string]float64 `json:"lower"`
 	Bounds      map[string]float64 `json:"bounds"`

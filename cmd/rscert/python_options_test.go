@@ -16,8 +16,8 @@ import (
 
 var update = flag.Bool("update", false, "write python/src/rscert/_options.py")
 
-// pythonOptions describes a Python class. The class holds the options of a Python function, and the options are flags
-// of a command.
+// pythonOptions describes a Python class. The class holds the options of a Python function. Each option is a flag of a
+// command.
 type pythonOptions struct {
 	class, command string
 	// omitted lists the flags that the class leaves out. Some of these flags are arguments of the Python function. The

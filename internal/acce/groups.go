@@ -42,7 +42,7 @@ type GroupResult struct {
 type WorstGroup struct {
 	CBS       float64         `json:"cbs"`
 	CCE       *float64        `json:"cce,omitempty"`
-	Certified *WorstCertified `json:"certified,omitempty"` // nil without a statement about the dataset
+	Certified *WorstCertified `json:"certified,omitempty"` // nil if the study makes no statement about the dataset
 }
 
 // WorstCertified holds bounds that, with probability 1 − Delta, are true for all groups at once.
@@ -179,7 +179,7 @@ func countOthers(rows calib.BoundRows, members map[int]bool) int {
 	return max(most, len(seen))
 }
 
-// solveParts returns the findings for the groups at the radius of g.
+// solveParts returns the findings for each group of examples, at the radius g.Radius.
 func (s *Study) solveParts(ctx context.Context, g group) (*ByGroup, error) {
 	if len(s.parts) == 0 {
 		return nil, nil

@@ -103,7 +103,7 @@ type reference struct {
 	l1, l2, l5         [][]float64
 	l3, l4             []float64
 	rho, rateA, rateZ  float64
-	reach, growth, top float64 // ‖q₂ − ½‖∞, factor on ρ, largest ρ
+	reach, growth, top float64 // reach is ‖q₂ − ½‖∞, growth is the factor on ρ, and top is the largest ρ
 }
 
 func grid(n, m int) [][]float64 {
@@ -323,8 +323,8 @@ func TestEstimatesAreFeasibleAndBelowExact(t *testing.T) {
 // converges. The constraints are met in the limit, and the relaxed error approaches the projected error. With the rates
 // of the paper's grid, α_a = 0.01 or 0.1, ADMM does not converge. At ρ = 10 the quadratic terms have the curvature ρ(2
 // + M + number of bins out of reach), so the gradient step overshoots. No theorem says that ADMM converges or that the
-// estimate is near the exact value. The test checks only that ADMM converges for these predictions, and that its
-// estimate is larger than the calibration error of the confidences with the largest Brier score.
+// estimate is near the exact value. The test checks only two things. ADMM converges for these predictions. And its
+// estimate is larger than the calibration error of the confidences that have the largest Brier score.
 func TestADMMConverges(t *testing.T) {
 	if testing.Short() {
 		t.Skip("some seconds")

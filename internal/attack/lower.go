@@ -55,9 +55,9 @@ type Lowered struct {
 // keeps the most votes, and even if the label has already lost at the example itself. If no perturbation lowers the
 // probability, the input is the example itself.
 //
-// Each restart is projected gradient ascent (PGD, Madry et al. 2018) of SmoothAdv's loss, which is −ln of the
-// probability (Salman et al. 2019). Each step uses fresh noise. Step lengths begin at 2.5·ε/Steps. They shrink by the
-// same factors as the step lengths of Candidates (see anneal). After each restart, Lower takes an input in the
+// Each restart is projected gradient ascent (PGD, Madry et al. 2018). It ascends SmoothAdv's loss, which is −ln of the
+// label's probability (Salman et al. 2019). Each step uses fresh noise. Step lengths begin at 2.5·ε/Steps. They shrink
+// by the same factors as the step lengths of Candidates (see anneal). After each restart, Lower takes an input in the
 // direction of the restart's perturbation, as far from the example as Epsilon allows. If the search has a lattice, this
 // input is on the lattice. Lower computes two probabilities of the label: at this input and at the example. For both it
 // uses the same s.Samples selection samples.

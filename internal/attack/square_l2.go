@@ -62,7 +62,7 @@ func (w *walk) tile(s *Search) []float32 {
 	return w.perturbed(s, d)
 }
 
-// perturbed adds d to the example and returns the projection of the sum.
+// perturbed adds d to the example, moves the sum to a nearby input that the threat allows, and returns this input.
 func (w *walk) perturbed(s *Search, d []float64) []float32 {
 	x := slices.Clone(w.Values)
 	for i, v := range d {

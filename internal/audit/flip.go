@@ -12,9 +12,9 @@ import (
 //
 //	E = 2^{a+b+1} B(b+1, a+1) P(Beta(b+1, a+1) > ½) = 2 P(Bin(a+b+1, ½) ≥ a+1) / ((a+b+1) P(Bin(a+b, ½) = a)).
 //
-// Under p_A ≥ p_B each vote multiplies the likelihood ratio of every θ by a factor of mean 1 + (p_B − p_A)(2θ − 1) ≤ 1.
-// So E is a supermartingale that starts at 1, and P(E ≥ 1/γ at any time) ≤ γ (Ville). Votes for other classes do not
-// change E. Domain: a, b ≥ 0.
+// If p_A ≥ p_B, each vote multiplies the likelihood ratio of every θ by a factor whose mean is 1 + (p_B − p_A)(2θ − 1)
+// ≤ 1. So E is a supermartingale that starts at 1, and P(E ≥ 1/γ at any time) ≤ γ (Ville). Votes for other classes do
+// not change E. Domain: a, b ≥ 0.
 func Flip(a, b int64) float64 {
 	k := a + b
 	if k == 0 {

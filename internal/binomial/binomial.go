@@ -115,7 +115,8 @@ func Tail(n, k int64, p float64) Span {
 	return Span{math.Max(0, (1-c.Upper)*(1-2*unit)), math.Min(1, (1-c.Lower)*(1+2*unit))}
 }
 
-// upperSum encloses P(Bin(n, p) ≥ k) for k above the mean, q = 1−p, 0 < k ≤ n.
+// upperSum returns a Span that encloses P(Bin(n, p) ≥ k). It requires that 0 < k ≤ n and that k is above the mean. The
+// argument q is 1−p.
 //
 // P(Bin(n, p) ≥ k) is k·q·P(Bin(n, p) = k) times a continued fraction. This is the fraction of DiDonato & Morris (1992,
 // eq. 9; not DLMF 8.17.22) for I_p(a, b). Here a = k, b = n−k+1 and λ = k − (n+1)p ≥ 0:

@@ -12,10 +12,10 @@ import "math"
 // probability at most w(c)δ + (1−w(c))δ = δ. With probability ≥ 1−δ, CE is therefore at most the largest value that is
 // not refuted.
 //
-// w(c) is constant in each range of bestRanges, and it is small for large c. If one of the two bounds is likely to be
-// the smaller one for CE near c, this bound gets most of δ. Otherwise each bound gets half of δ. If c is far above CE,
-// even a bound with a small part of δ can refute c. In the range (low, high], the largest value that is not refuted is
-// min(Q, B, high), if this is above low.
+// w(c) is constant in each range of bestRanges, and it is small for large c. If one of the two methods, BinnedQuadratic
+// or BinnedBentkus, is likely to give the smaller bound for CE near c, this method gets most of δ. Otherwise each bound
+// gets half of δ. If c is far above CE, even a bound with a small part of δ can refute c. In the range (low, high], the
+// largest value that is not refuted is min(Q, B, high), if this is above low.
 //
 // The field OfSample of the result combines the fields OfSample of the two bounds in the same way. This is valid
 // because, given the scores, the calibration error of the sample is a fixed number, as CE is.

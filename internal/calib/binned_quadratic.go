@@ -60,7 +60,8 @@ import (
 // quadraticBin.peak evaluates u_b(q) + (μ/λ) ln A_b(q) at some points, but its result bounds this function between
 // these points too.
 //
-// The terms of the result are the parts of R, multiplied by (1−e^{−κR})/(κR). The field OfSample omits step 4.
+// The terms of the result are the parts of R, multiplied by (1−e^{−κR})/(κR). The computation of the field OfSample
+// omits step 4.
 func BinnedQuadratic(s *Sample, delta, variation float64) (Bound, error) {
 	return s.boundQuadratic(delta, variation, math.Inf(1))
 }

@@ -428,7 +428,8 @@ func TestCCEWithFailures(t *testing.T) {
 		}
 	}
 	// Two predictions in one bin have known confidences, and their gaps 1 and −1 cancel. If the second prediction turns
-	// out to be correct at confidence 0, both gaps are 1 and the error is 1. This is the bound 0 + 2·½.
+	// out to be correct at confidence 0, both gaps are 1 and the error is 1. The bound of CCEWithFailures is also 1:
+	// the CCE, 0, plus twice the failed share ½.
 	b := mustBins(t, 1)
 	w, err := CCE([]Bounded{{Correct: true}, {Lower: 1, Upper: 1}}, b)
 	if err != nil || w.Value != 0 {

@@ -57,7 +57,8 @@ func ExampleBoundMethods() {
 	// ciosek-nw        0.095 sound: false
 }
 
-// The scores were perturbed with h = 1/8. Because of the perturbation the bound holds for every classifier.
+// The scores were perturbed with the bandwidth h = 1/8. Because of the perturbation the bound holds for every
+// classifier.
 func ExampleBinnedLipschitz() {
 	b, err := calib.BinnedLipschitz(perturbed(20_000), 0.05, 0.125)
 	if err != nil {

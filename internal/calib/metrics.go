@@ -43,7 +43,7 @@ type PerClass struct {
 
 // Test holds the results of three tests. Their hypothesis is that every stated probability is right.
 type Test struct {
-	P              float64 // CalibrationTest: valid for any number of independent examples
+	P float64 // CalibrationTest: valid for any number of independent examples
 	// p-value of MonteCarloTest: valid for any number of independent examples, like the field P, and more powerful
 	MonteCarlo     float64
 	Draws          int     // number of simulations of MonteCarloTest

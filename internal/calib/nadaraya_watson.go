@@ -163,8 +163,8 @@ func (m *powerSums) plus(o *powerSums) powerSums {
 		m.y0 + o.y0, m.y1 + o.y1, m.y2 + o.y2}
 }
 
-// addTo adds the kernel sums of the points to the window w around the score s, where z = (s−c)/h′. If the argument
-// 'below' is true, all points lie below s. Otherwise they lie above s.
+// addTo adds the kernel sums of the points to the window w around the score s. The argument z is (s−c)/h′, where c is
+// the centre of the points' cell. If the argument 'below' is true, all points lie below s. Otherwise they lie above s.
 func (m *powerSums) addTo(w *window, z float64, below bool) {
 	z2 := z * z
 	u1 := z*m.x0 - m.x1

@@ -2,8 +2,9 @@ package calib
 
 import "math"
 
-// oneStep computes a bound on the calibration error from a number A. A is the mean gap of a partition plus the
-// remainder of this partition. BinnedVariation and BinnedLipschitz use oneStep.
+// oneStep computes a bound on the calibration error from a number A. A belongs to a partition: it is the sum of the
+// partition's mean gap and the partition's remainder (both are defined below). BinnedVariation and BinnedLipschitz use
+// oneStep.
 //
 // For both bounds, the partition depends on the scores alone. The mean gap is F(y) = (1/n)Σ|s_i − (Πy)_i|. Here Π is an
 // orthogonal projection of the labels, to bin means or to lines fitted in the bins. The remainder is R ≥ (1/n)Σ|η_i −
@@ -46,11 +47,11 @@ import "math"
 // touches e^{−λw} at x. The derivative of φ in c is a₁ = −λe^{−λx} − 2a₂x < 0. So the values of c that the data do not
 // refute form an interval [0, c⁺], which bisection finds. Because CE² ≤ β, values of c above √β are refuted as well.
 //
-// Failure probabilities: there are K pairs of a partition and a kind of projection (bin means or lines). The bound of
-// each pair fails with probability at most δ₁/K. Each exponent refutes c if A is below some limit. These limits do not
-// depend on the data, so both exponents may use δ₁ in full, and the larger exponent is valid. β is unknown. Its upper
-// bound fails with probability at most δ₂ = δ/10, and δ₁ = δ − δ₂. (If the second exponent used δ, this exponent and
-// the bound on β could together fail with probability δ + δ₂.)
+// Failure probabilities: there are K pairs, each of one partition and one kind of projection (bin means or lines). The
+// bound of each pair fails with probability at most δ₁/K. Each exponent refutes c if A is below some limit. These
+// limits do not depend on the data, so both exponents may use δ₁ in full, and the larger exponent is valid. β is
+// unknown. Its upper bound fails with probability at most δ₂ = δ/10, and δ₁ = δ − δ₂. (If the second exponent used δ,
+// this exponent and the bound on β could together fail with probability δ + δ₂.)
 type oneStep struct {
 	n      float64
 	brier  float64 // β⁺, the upper bound on β

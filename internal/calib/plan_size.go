@@ -40,8 +40,8 @@ func PlanSize(s *Sample, m BoundMethod, p BoundParams, gap float64) (n int, err 
 	})
 }
 
-// smallestPlan returns the smallest of the sizes leastPlan·2^{k/8} that is enough. Doubling the size finds an interval
-// that contains the size in question, and halving this interval finds the size itself.
+// smallestPlan returns the smallest of the sizes leastPlan·2^{k/8} that is enough. The code first doubles the size
+// until a size is enough. Then bisection between the last two sizes finds the smallest size that is enough.
 func smallestPlan(enough func(n int) (bool, error)) (int, error) {
 	size := func(k int) int { return int(leastPlan * math.Exp2(float64(k)/8)) }
 	lo, hi := -1, 0

@@ -19,7 +19,8 @@ type quadraticDual struct {
 // dualPoint is the dual bound of BinnedQuadratic at one value of its parameter μ. It omits the summand ln(1/δ_b)/(nκ).
 type dualPoint struct {
 	mu    float64
-	gap   float64 // μ(X + x/λ) + Σ_b max_q …
+	// the bound without its variation term; in BinnedQuadratic: μ(X + x/λ) + Σ_b max_q {u_b(q) + (μ/λ) ln A_b(q)}
+	gap   float64
 	jumps float64 // ΣJ_b
 	sum   float64
 }

@@ -40,8 +40,8 @@ import "math"
 // window takes the place of each state outside. This does not increase the variation of the path, but it can lower the
 // v_b. A lower v_b is allowed: ν is at least as large as every slope of E_b in v, so E_b − ν·v_b decreases in v_b. The
 // lowest state and the highest state of the window stand for everything beyond the window. At these two states, F_b is
-// the maximum over all q beyond the window. A state of the next window may lie beyond this window. A path reaches such
-// a state from the lowest or the highest state of this window, whichever is nearer.
+// the maximum over all q beyond the window. A state in the window of the next bin may lie beyond the window of this
+// bin. A path reaches such a state from the lowest or the highest state of this window, whichever is nearer.
 //
 // Every step and every size of the window give a valid bound. The step has 24 significant bits, so that multiples of
 // the step are exact.

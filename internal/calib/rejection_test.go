@@ -156,8 +156,8 @@ func TestWorstCaseKeepsTwoConfidences(t *testing.T) {
 	near(t, "τ = 0.4", c.At(.4).Robust, 1, 0)
 }
 
-// The expected values are computed by hand. The held-out answers set τ = 0.6. Two of four answers reach τ, and one of
-// these two is wrong.
+// The expected values are computed by hand. The threshold τ = 0.6 follows from the held-out answers. Two of four
+// answers reach τ, and one of these two is wrong.
 func TestRejectionOfHeldOut(t *testing.T) {
 	held := Answers{[]float64{0.6, 0.9, 0.99}, []bool{true, true, false}}
 	clean := Answers{[]float64{0.5, 0.59, 0.6, 0.8}, []bool{false, false, true, false}}

@@ -24,8 +24,8 @@ type RowWeights struct {
 	inexact bool
 }
 
-// NewRowWeights converts weights. The unit is a power of 2. In this unit, the sum of the weights is between 2⁵⁹ and
-// 2⁶². An error about a weight is a *RowError.
+// NewRowWeights converts weights. It expresses them in a unit that is a power of 2. In this unit, the sum of the
+// weights is between 2⁵⁹ and 2⁶². An error about a weight is a *RowError.
 func NewRowWeights(weight []float64) (RowWeights, error) {
 	if err := CheckWeights(weight, math.MaxFloat64); err != nil {
 		return RowWeights{}, err
@@ -57,7 +57,7 @@ func (w RowWeights) check(n int) error {
 	return nil
 }
 
-// The method 'of' returns the weight of row i in units.
+// The method 'of' returns the weight of row i as a whole number of units (see NewRowWeights).
 func (w RowWeights) of(i int) int {
 	if w.units == nil {
 		return 1

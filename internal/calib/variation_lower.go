@@ -66,7 +66,8 @@ type labelGroup struct {
 
 func (g labelGroup) mean() float64 { return g.labels / g.n }
 
-// labelGroups returns the groups of a partition of the sample. The argument 'finest' is the number of the partition.
+// labelGroups returns the groups of a partition of the sample. The argument 'finest' is the number k of this partition
+// (see cutLevels).
 func (s *Sample) labelGroups(finest uint8) []labelGroup {
 	var groups []labelGroup
 	from, labels := 0, uint64(0)

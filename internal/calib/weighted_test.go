@@ -107,7 +107,7 @@ func (l weightedLaw) missesOf(t *testing.T, n, trials int, delta, gamma float64)
 		bound := l.bound
 		if gamma > 1 {
 			bound *= gamma
-			for i := range weight { // too little weight for label 1 is worst for the upper bound
+			for i := range weight { // for the upper bound, the worst case is that label 1 gets too little weight
 				weight[i] *= math.Pow(gamma, 1-2*label[i])
 			}
 		}

@@ -46,8 +46,8 @@ func matrixInfo(name string, columns int) *onnxpb.ValueInfoProto {
 	return v
 }
 
-// mapGraph builds the graph of the map m. The input of this graph is the classifier's outputs. Its methods return names
-// of values in the graph.
+// mapGraph builds the graph of the map m. The input of this graph is the classifier's outputs. The methods of mapGraph
+// return names of values in the graph.
 type mapGraph struct {
 	m Map
 	*graph.Builder

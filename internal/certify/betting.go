@@ -88,7 +88,8 @@ const (
 	stakeFixed               // Chernoff
 )
 
-// bettingBy returns the betting bound with the strategy s. All streams of samples with the same n and α share one grid.
+// bettingBy returns the betting bound with the strategy s. All streams of samples with the same n and α share one grid
+// of candidate means (see bettingGrid).
 func bettingBy(s stake) newLowerMean {
 	return func(n int64, alpha float64) func() lowerMean {
 		grid := newBettingGrid(s, n, alpha)

@@ -163,7 +163,7 @@ func (s *standardConfidence) add(x float64) {
 
 func (s *standardConfidence) bounds(i int) (float64, float64) {
 	l, shift := s.params.additive(), s.params.shift(s.params.Confidence.Radii[i])
-	// By symmetry the upper bound is 1 minus the lower bound for 1−z.
+	// By symmetry, the upper bound for the score z is 1 minus the lower bound for the score 1−z.
 	return shiftDown(l, inUnit(s.low.lower(), sampleSlack), shift), 1 - shiftDown(l, inUnit(s.high.lower(), sampleSlack), shift) + unit
 }
 

@@ -14,10 +14,10 @@ import (
 // Here x is the observed outcome, q is a distribution of the outcomes, and g(q) is its margin.
 //
 // Moutaouakil 2024 §4 poses this problem as a signomial program over (q1, q2, q3), the probabilities of the class, the
-// true runner-up and the rest. One dimension is enough. Moving mass from q3 to q1, from q2 to q1 or from q2 to q3 never
-// lowers P_q(T ≥ T(x)). So the worst q lie on the frontier g(q) = L. The true runner-up is unknown, so the method uses
-// the largest count of any other class. This count is at least the count of the true runner-up, and a larger count
-// never raises the bound.
+// true runner-up and the rest. A search over one dimension is enough. Moving mass from q3 to q1, from q2 to q1 or from
+// q2 to q3 never lowers P_q(T ≥ T(x)). So the worst q lie on the frontier g(q) = L. The true runner-up is unknown, so
+// the method uses the largest count of any other class. This count is at least the count of the true runner-up, and a
+// larger count never raises the bound.
 //
 // Among all lower bounds that are nondecreasing in T, Buehler's bound is the largest (Buehler 1957). So it is not below
 // the bonferroni margin. The method returns the larger of two numbers: the margin that the search proves, and the
@@ -245,8 +245,8 @@ var grid = func() (u []float64) {
 }()
 
 // The method 'scan' tries the points of the grid. If the argument 'at' is not 0, it also tries the point of f with the
-// parameter y = at (see frontier). It returns the u with the largest probability. The result 'width' is an argument for
-// the method 'climb': it says how far from u to search.
+// parameter y = at (see frontier). It returns the u whose point of f has the largest probability P. The result 'width'
+// is an argument for the method 'climb': it says how far from u to search.
 func (s *search) scan(f frontier, at float64) (u, width float64) {
 	best := math.Inf(-1)
 	for i, x := range grid {

@@ -106,7 +106,7 @@ func (s *search) advance(f frontier, c position, end float64) (next *position, w
 }
 
 // The function 'vertex' takes two points of the frontier and returns the point V between them. The q2 of V is half way
-// between the other two q2, and V lies above the tangents at both points.
+// between the q2 values of the two points, and V lies above the tangents at both points.
 func vertex(q1, q2, slope, q1n, q2n, slopeN float64) (q1v, q2v float64) {
 	q2v = (q2 + q2n) / 2
 	return math.Max(q1+slope*(q2v-q2), q1n-slopeN*(q2n-q2v)) * lift, q2v
@@ -132,8 +132,8 @@ func reachable(gap, trend float64) float64 {
 }
 
 // stride returns the point of f whose distance from the node c is about the argument 'reach'. The argument y is the
-// parameter y of the frontier at c. The argument 'last' is the length of the last step in y. stride uses it as the
-// first guess of the new step. The step is at most three quarters of the remaining range of y.
+// value of the frontier's parameter y at the node c. The argument 'last' is the length of the last step in y. stride
+// uses it as the first guess of the new step. The step is at most three quarters of the remaining range of y.
 func (s *search) stride(f frontier, c node, y, end, last, reach float64) (next, q1, q2, slope float64) {
 	most := 0.75 * (end - y)
 	step := math.Min(last, most)

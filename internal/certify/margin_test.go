@@ -259,8 +259,9 @@ func TestBridgeBoundsTheLine(t *testing.T) {
 	}
 }
 
-// The test computes the probability of the event on a fine grid on the frontier of a margin. If this probability is
-// above α somewhere, the method 'prove' must reject the margin. It must accept margins slightly below the exact bound.
+// The test takes a fine grid of distributions that all have the same margin. For each of them, it computes the
+// probability of the event T ≥ T(x) (see exactMargin). If this probability is above α somewhere, the method 'prove'
+// must reject the margin. It must accept margins slightly below the exact bound.
 func TestProofAgreesWithGrid(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	for range 40 {

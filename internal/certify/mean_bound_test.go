@@ -299,8 +299,8 @@ func FuzzMeanBounds(f *testing.F) {
 			if !(got >= 0 && got <= 1) {
 				t.Fatalf("%s: %v", b, got)
 			}
-			// Hoeffding and Bernstein are at most the mean of all samples. The other bounds may be larger, because they
-			// use every prefix of the samples, and a prefix can have a larger mean.
+			// The lower bounds of the methods Hoeffding and Bernstein are at most the mean of all samples. The other
+			// bounds may be larger, because they use every prefix of the samples, and a prefix can have a larger mean.
 			if (b == Hoeffding || b == Bernstein) && got > mean+1e-12 {
 				t.Fatalf("%s: %v is above the samples' mean %v", b, got, mean)
 			}

@@ -27,10 +27,11 @@ func newSplitTangent(a *ScoreAccumulator, k int64, alpha float64) *splitTangent 
 	}
 }
 
-// TangentSamples returns a number of estimation samples. If there are no selection samples (n0 = 0), the method
-// 'tangent' computes its function from these samples. This number is n/20, but at least 1 and at most 1,024.
-// TangentSamples returns 0 if there are selection samples, if n is below 2, if no radii are given, or if the method is
-// not ConfidenceTangent. For n from 100 to 1,000, n/20 is near the best number (docs/scores-tables.md).
+// TangentSamples returns how many of the n estimation samples serve to choose the function of ConfidenceTangent. If
+// there are no selection samples (n0 = 0), the method 'tangent' computes its function from this number of estimation
+// samples. This number is n/20, but at least 1 and at most 1,024. TangentSamples returns 0 if there are selection
+// samples, if n is below 2, if no radii are given, or if the method is not ConfidenceTangent. For n from 100 to 1,000,
+// n/20 is near the best number (docs/scores-tables.md).
 func (p ConfidenceParams) TangentSamples(n0, n int64) int64 {
 	if p.Method != ConfidenceTangent || len(p.Radii) == 0 || n0 > 0 || n < 2 {
 		return 0

@@ -197,10 +197,10 @@ func TestSplittingByBruteForce(t *testing.T) {
 	}
 }
 
-// For every lead there is a model for which the smoothed answer changes at S + 1 steps and not before. The noisy inputs
-// of the perturbed example include some inputs that the unperturbed example does not have. At all these new inputs the
-// model answers the other class, not A. Only the first coordinate moves. The second coordinate has another value in
-// each evaluation, so no two evaluations share an input.
+// Take any number of votes with which A wins. Then there is a model for which the smoothed answer changes at S + 1
+// steps and not before. The noisy inputs of the perturbed example include some inputs that the unperturbed example does
+// not have. At all these new inputs the model answers the other class, not A. Only the first coordinate moves. The
+// second coordinate has another value in each evaluation, so no two evaluations share an input.
 func TestSplittingIsTight(t *testing.T) {
 	const w, high = 12, 20
 	noise, certifier := splitNoise(t, 5, w, 2, high), splitCertifier(t, w)

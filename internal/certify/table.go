@@ -13,7 +13,7 @@ type Row[M ~string] struct {
 	// Sound means that the failure probability of the method's statements is at most α for every classifier. Unsound
 	// methods are kept to reproduce a paper.
 	Sound bool
-	What  string // what it does, in one line
+	What  string // what the method does, in one line
 	// Papers holds the keys of the method's sources in docs/references.md, separated by spaces.
 	Papers string
 }

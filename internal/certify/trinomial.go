@@ -16,8 +16,8 @@ import (
 //	P(Bin(N, r) ≥ t−1) = P(Bin(N, r) ≥ t) + P(Bin(N, r) = t−1)
 //
 // Each term is the previous term times a factor, so K steps cause a relative error of at most 10K·unit. Two bounds
-// cover the x2 outside the range of summation. Above this range, S is at most its value at the upper end. Below this
-// range, S is at most 1, and the masses of x2 fall at least geometrically.
+// cover the values of x2 outside the range of summation. Above this range, S is at most its value at the upper end.
+// Below this range, S is at most 1, and the masses of x2 fall at least geometrically.
 //
 // Domain: q1, q2 ≥ 0, q1+q2 ≤ 1 up to rounding. The result decreases in q2 and increases in q1.
 func (e *event) probability(q1, q2 float64) float64 {

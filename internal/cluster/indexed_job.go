@@ -28,7 +28,7 @@ type IndexedJob struct {
 	OwnThreads bool // the flags in Certify set the number of threads
 }
 
-// Manifest is a Job of batch/v1. It has the fields that IndexedJob sets.
+// Manifest is a Kubernetes Job of the API batch/v1. It has the fields that IndexedJob sets.
 type Manifest struct {
 	APIVersion string   `json:"apiVersion"`
 	Kind       string   `json:"kind"`

@@ -57,8 +57,8 @@ var (
 	gone     = Task{}
 )
 
-// The function 'watching' makes a Watch over an array of shards whose tasks have the given states. Each shard has 2
-// examples. The function 'done' returns the number of examples in the shard's folder.
+// The function 'watching' makes a Watch over an array of shards. The argument 'states' gives the states of the shards'
+// tasks. Each shard has 2 examples. The function 'done' returns the number of examples in the shard's folder.
 func watching(t *testing.T, retries int, done func(shard int) int, states map[int][][]Task) (*Watch, *scripted, *Array, *[]string) {
 	q := &scripted{states: states, attempt: map[int]int{}, asked: map[string]int{}}
 	a := &Array{Shards: len(states), Out: filepath.Join(t.TempDir(), "run")}

@@ -38,8 +38,8 @@ func newTarget(l law.Additive, shift float64, draws, need, queries int64) target
 func down(x float64) float64 { return math.Nextafter(x, math.Inf(-1)) }
 func up(x float64) float64   { return math.Nextafter(x, math.Inf(1)) }
 
-// The method 'low' returns a lower bound on F(z). For z < −farthest it returns 0, and for z > farthest a lower bound on
-// F(farthest).
+// The method 'low' returns a lower bound on F(z). For z < −farthest it returns 0. For z > farthest it returns a lower
+// bound on F(farthest).
 func (g target) low(z float64) float64 {
 	if z < -farthest {
 		return 0

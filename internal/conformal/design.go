@@ -218,7 +218,7 @@ func (d *Design) chooseAuto(p Params) error {
 	return d.chooseWeights(p)
 }
 
-// target returns the right side of the theorem's condition.
+// target returns the right side of the theorem's condition (see the type 'target').
 func (d *Design) target() target {
 	return newTarget(d.Attack.law(), d.Shift, d.QueryM, d.QueryT, d.Attack.queries())
 }

@@ -122,7 +122,8 @@ func TestPairsAtTheLimits(t *testing.T) {
 }
 
 // The inequality in the comment on the type 'end' must hold at the number that the method 'start' returns, and on a
-// grid of smaller numbers. There must be no gap between the two ends and the interval that the method 'span' returns.
+// grid of smaller numbers. The lower end, the interval that the method 'span' returns, and the upper end must follow
+// each other without a gap.
 func TestEnds(t *testing.T) {
 	for _, l := range []law.Additive{law.Gaussian, law.Laplace} {
 		for _, c := range []pairClaim{

@@ -56,10 +56,10 @@ func bestWeights(g target, degree int, pop population) (best polynomial, slack f
 	return best, slack, err
 }
 
-// proposeWeights returns proposed weights, and the c of the population that it used. For fixed weights, ∫B_w dπ is
-// a linear function of c, namely w(d) − 2c(w(d) − w̄), where w̄ is the mean of the weights. So the maximum v(c) of
-// ∫B_w dπ over the weights is convex in c. Therefore, after its first step, Newton's method approaches the solution c
-// of v(c) = goal from below.
+// proposeWeights returns proposed weights, and the c of the population that it used. For fixed weights, ∫B_w dπ (see
+// the type 'population') is a linear function of c, namely w(d) − 2c(w(d) − w̄). Here w̄ is the mean of the weights. So
+// the maximum v(c) of ∫B_w dπ over the weights is convex in c. Therefore, after its first step, Newton's method
+// approaches the solution c of v(c) = goal from below.
 func proposeWeights(g target, degree int, pop population) (w []float64, c float64, err error) {
 	const steps = 4
 	p := newProgram(g, degree)

@@ -204,7 +204,7 @@ func TestRCP1NeedsExamples(t *testing.T) {
 	}
 }
 
-// The line of RCP1 touches g at β, where g(β) = 1−a, and stays below g.
+// The weights of the rule RCP1 lie on a line. This line touches g at the β with g(β) = 1−a, and is nowhere above g.
 func TestTangent(t *testing.T) {
 	for _, l := range []law.Additive{law.Gaussian, law.Laplace} {
 		g := newTarget(l, 0.7, 1, 1, 1)

@@ -70,7 +70,8 @@ type csvTable struct {
 	lines  []int     // line number of each row
 	values []float32 // [rows·columns], row by row; NaN where the column is watched and the field is not a number
 	misses []float32 // [rows·columns], upper bounds on |number in the file − value|; nil if all bounds are 0
-	odd    []bool    // odd[i] is true if a number in row i is not a usual spelling of its float32 (isNamed)
+	// odd[i] is true if a number in row i is not a usual spelling of the float32 stored for it (isNamed)
+	odd    []bool
 	cells  []cells   // cells of each watched column
 }
 

@@ -201,7 +201,7 @@ type recogniser struct {
 	missed             float64 // largest |float64 in the file − value|
 	// whether the file holds a float64 that is not a usual spelling of its float32, such as its shortest decimal
 	// (isNamed)
-	odd                bool
+	odd bool
 }
 
 func (r *recogniser) add(values []float32) {

@@ -110,7 +110,7 @@ func TestFloat64ThatIsNoFloat32(t *testing.T) {
 }
 
 // If a file holds a lattice point in a usual spelling, as a float64 number or as a decimal, this value must count as a
-// lattice point. Numbers next to these spellings must not.
+// lattice point. Numbers next to these spellings must not count as lattice points.
 func TestFloat64OnALattice(t *testing.T) {
 	var bytes, words, powers []float64
 	for k := range 256 {

@@ -88,9 +88,9 @@ func (e *Experiment) judgeBytes(ctx context.Context, x looked, deadline time.Tim
 	return Finding{AspectScale, Unsure, param.Textf("%s; %s", said, fittedToBytes())}, nil
 }
 
-// bestReading runs the model under each reading that e.readings lists. It considers the readings under which clearly
-// more answers are right than for the data as given. Among them, it chooses the reading with the most right answers,
-// and returns a finding about it. If there is no such reading, bestReading returns nil.
+// bestReading runs the model on the data in each interpretation (reading) that e.readings lists. It considers the
+// readings under which clearly more answers are right than for the data as given. Among them, it chooses the reading
+// with the most right answers, and returns a finding about it. If there is no such reading, bestReading returns nil.
 func (e *Experiment) bestReading(ctx context.Context, x looked, deadline time.Time) (*Finding, error) {
 	var found *Finding
 	best := 0
@@ -134,8 +134,8 @@ func better(x looked, answers []int, readings int) bool {
 	return gained > lost && float64(readings)*binomial.McNemar(lost, gained) < readingLevel
 }
 
-// The method 'answers' returns the model's answers under a reading. At the deadline, it stops and returns the answers
-// that it has so far.
+// The method 'answers' returns the model's answers if the data are interpreted as the reading r says. At the deadline,
+// it stops and returns the answers that it has so far.
 func (e *Experiment) answers(ctx context.Context, x looked, r reading, deadline time.Time) ([]int, error) {
 	var failed error
 	fill := func(i int, to []float32) {

@@ -200,8 +200,8 @@ func FuzzInspect(f *testing.F) {
 	})
 }
 
-// tryRebatch calls rebatch with the same shape for all values, and applies the edits that rebatch returns. Even if the
-// graph is damaged, rebatch must end, and Apply must not crash.
+// tryRebatch calls rebatch as if all tensors of the graph had the same shape. It then applies the edits that rebatch
+// returns. Even if the graph is damaged, rebatch must end, and Apply must not crash.
 func tryRebatch(m *onnxpb.ModelProto, c Contract) {
 	shapes, ints := map[string][]int64{c.Input.Name: {1, 2, 3, 4}}, make(map[string][]int64)
 	for _, n := range m.Graph.Node {

@@ -12,8 +12,8 @@ import (
 // false if it cannot describe the output.
 type sizeRule func(n *onnxpb.NodeProto, in []knownValue) (knownValue, bool)
 
-// sizeRules holds the rules of the ONNX operators that the check follows. A rule gets an empty knownValue for each
-// unknown input.
+// sizeRules holds a rule for each ONNX operator that the check of tensor sizes can follow. A rule gets an empty
+// knownValue for each unknown input.
 var sizeRules = map[string]sizeRule{
 	"ConstantOfShape": constantOfShape, "Expand": expandedSize, "Tile": tiledSize, "Range": rangeSize, "OneHot": oneHotSize,
 	"Pad": paddedSize, "Resize": resizedSize, "HannWindow": windowSize, "HammingWindow": windowSize, "BlackmanWindow": windowSize,

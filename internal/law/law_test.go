@@ -237,9 +237,9 @@ func TestUniformIntegers(t *testing.T) {
 	}
 }
 
-// The theorem that the method Second returns is tight for each law. Let R be the radius of this theorem, and let the
-// regions of the two classes be half spaces. If the input then moves by R along a coordinate, the two classes become
-// equally probable.
+// For each law, the radius theorem that the law's method Second returns is tight. Let R be the radius of this theorem,
+// and let the regions of the two classes be half spaces. If the input then moves by R along a coordinate, the two
+// classes become equally probable.
 func TestRadiusIsAttained(t *testing.T) {
 	for _, l := range all() {
 		for _, c := range []struct{ pA, pB float64 }{{0.9, 0.05}, {0.7, 0.2}, {0.55, 0.4}} {

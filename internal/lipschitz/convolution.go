@@ -118,7 +118,7 @@ func (c Convolution) grid() []int {
 	return nil
 }
 
-// symbol returns the second bound of Norm for the weights of one group.
+// symbol computes the second of the two bounds in the comment on Norm, for the weights of one group.
 func (c Convolution) symbol(w []float64, grid []int) float64 {
 	factor := 1.0
 	for a, n := range grid {

@@ -65,8 +65,8 @@ func (n node) constants(k int) error {
 
 // scaled returns the rule of functions whose Lipschitz constant is the argument 'factor'. This constant is ¼ for the
 // sigmoid. It is ½ for the softmax. The softmax has the Jacobian J = diag p − ppᵀ, so vᵀJv is the variance of v under
-// p. This variance is at most (max v − min v)²/4 ≤ ½‖v‖². HardSwish x·clip(x/6+½, 0, 1) has slopes (2x+3)/6 from −½ to
-// 3/2.
+// p. This variance is at most (max v − min v)²/4 ≤ ½‖v‖². HardSwish is x·clip(x/6+½, 0, 1). For |x| ≤ 3 its slope is
+// (2x+3)/6, which lies between −½ and 3/2.
 func scaled(factor float64) rule { return func(n node) (value, error) { return n.times(factor), nil } }
 
 func dropout(n node) (value, error) {

@@ -685,7 +685,7 @@ func placements(tile, n int) (calls [][]int) {
 	if tile == 1 {
 		return calls
 	}
-	for _, k := range []int{poolSize + dark, n - 1} { // fill a call with this companion
+	for _, k := range []int{poolSize + dark, n - 1} { // add a call in which every row holds this companion
 		add(func(int) int { return k })
 	}
 	for k, place := range []int{0, tile / 2, tile - 1} {

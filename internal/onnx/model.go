@@ -84,7 +84,7 @@ func (m *Model) runSingly(rows, batch int) {
 // Independence says why an input's scores cannot depend on the other inputs of its batch.
 type Independence string
 
-// These are the two possible reasons for the independence.
+// These are the two possible reasons why an input's scores cannot depend on the other inputs of its batch.
 const (
 	Proved Independence = "proved" // the graph treats the inputs of a batch one by one
 	// every input runs alone, because the model has no batch dimension, because the proof failed, or because a trial

@@ -689,7 +689,8 @@ func TestNoiseAllocations(t *testing.T) {
 		rows, votes, round := smoothing.NewRows(batch), make([]int32, batch), 0
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		run := func() { // rounds alternate between one and two examples per batch, and the examples change
+		// the number of examples per batch alternates between one and two, and the examples change from round to round
+		run := func() {
 			rows.Reset()
 			for i := range batch {
 				rows.Noisy(i, inputs[round%3+i*(round%2+1)/batch], smoothing.NewStream(1, 2, smoothing.Estimation), int64(i+round))

@@ -44,7 +44,7 @@ import (
 // nvidiaGPUs returns the names of the GPUs that CUDA finds, in CUDA's order.
 var nvidiaGPUs = sync.OnceValue(func() []string { return gpusOf(ortlib.DriverLibrary) })
 
-// GPUs returns the names of this machine's NVIDIA GPUs, in the order of the indices in --device cuda.
+// GPUs returns the names of this machine's NVIDIA GPUs, in the order of the indices that --device cuda:INDEX uses.
 func GPUs() []string { return nvidiaGPUs() }
 
 // gpusOf asks the driver library for the names of the GPUs.

@@ -32,8 +32,8 @@ const (
 	probeBatch, probeWidth, probeSide, probeClasses = 16, 64, 32, 10
 )
 
-// probe builds the net for calls with the given number of samples. The weights are scaled so that the values in the net
-// are of order 1.
+// probe builds the small convolutional net of the probe, for calls with the given number of samples. The weights are
+// scaled so that the values in the net are of order 1.
 func probe(batch int) (program, error) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	b := graph.NewInitializing(graph.Numbered("v"))

@@ -92,11 +92,12 @@ const (
 )
 
 // FindFor returns the path of the ONNX Runtime library of build f. It looks in this order: the argument 'explicit' (the
-// flag's value), $RSCERT_ONNXRUNTIME, the Python package's library, the user's cache, the system folders. It takes the
-// first file that the user names, or else the first library that exists in the other places. If the user names a file
-// by the flag or the variable, the file must exist. FindFor does not fall back to another file. It takes the Python
-// package's library only if this library has the build's provider; see providedBy. It searches the system folders only
-// for the build Plain. If there is no library, the error is a *NotFoundError.
+// flag's value), $RSCERT_ONNXRUNTIME, the Python package's library, the user's cache, the system folders. If the user
+// names a file by the flag or else by the variable, FindFor takes this file. Otherwise it takes the first library that
+// exists in the other places. If the user names a file by the flag or the variable, the file must exist. FindFor does
+// not fall back to another file. It takes the Python package's library only if this library has the build's provider;
+// see providedBy. It searches the system folders only for the build Plain. If there is no library, the error is a
+// *NotFoundError.
 func FindFor(f Build, explicit string) (string, error) {
 	f = f.chosen()
 	places := f.places(explicit)

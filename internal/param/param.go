@@ -71,7 +71,7 @@ func (e spelled) Unwrap() error { return e.error }
 // namedError is an error whose text names parameters.
 type namedError struct {
 	text Text
-	err  error // an error with the same text; in this text, Plain spells the parameter names
+	err  error // an error with the same text, in which the function Plain has spelled the parameter names
 }
 
 // Errorf is like fmt.Errorf, for a text that may name parameters. The result's method Error spells the parameter names

@@ -107,7 +107,7 @@ type Leader struct {
 	wealth    []wealth // the process of each outcome with votes
 	struck    []bool   // whether an outcome with votes is struck
 	unseen    wealth   // the process that all outcomes without votes share
-	newcomers bool     // whether outcomes without votes are struck
+	newcomers bool     // whether the outcomes without votes are struck from the list of possible answers
 	seen      []int    // outcomes with votes
 	threshold float64  // ln(1/alpha), rounded up
 	votes     int64

@@ -23,7 +23,7 @@ const Shortest = -1
 // Round prints 10^shift·x with the given number of decimals. In place of the binary value of x, it uses the shortest
 // decimal that reads back as x. JSON holds the same decimal. So 0.57 prints as 57.0 %, although the float64 is slightly
 // less than 0.57. Round rounds this decimal by its digits, without arithmetic. Suppose that shift is 0 and that the
-// printed number is read back as a float64. After rounding down, this float64 is at most x, and after rounding up, at
+// printed number is read back as a float64. After rounding down, this float64 is at most x. After rounding up, it is at
 // least x. The printed number differs from 10^shift·x by less than one unit of its last decimal. Infinities print as ∞
 // and −∞, and NaN prints as Missing.
 func Round(x float64, to Rounding, shift, decimals int) string {

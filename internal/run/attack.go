@@ -67,7 +67,7 @@ type Attacked struct {
 	Attack        attack.Method    `json:"attack"`
 	Norm          attack.Norm      `json:"norm"`
 	Epsilon       float64          `json:"eps"`
-	Box           [2]string        `json:"box"` // as text, because it may be infinite
+	Box           [2]string        `json:"box"` // both limits of the box as text, because a limit may be infinite
 	Loss          grad.Loss        `json:"loss,omitempty"`
 	Steps         int              `json:"steps"`
 	StepSize      float64          `json:"step_size,omitempty"`

@@ -81,7 +81,8 @@ func (r *Attacked) clean() *calib.Predictions {
 	return p
 }
 
-// altered returns the predictions on the altered inputs with the k-th name.
+// altered takes, for each example, the altered input with the k-th name of alteredNames, and returns the predictions on
+// these inputs.
 func (r *Attacked) altered(k int) *calib.Predictions {
 	p := new(calib.Predictions)
 	for _, row := range r.Results {

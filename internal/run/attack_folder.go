@@ -216,8 +216,8 @@ func (a *attacking) finish(r *Attacked) error {
 	return a.folder.Finish(result.Bytes())
 }
 
-// writeArchive writes the inputs with this name as a dataset. The array x holds the inputs, and the array y holds their
-// labels.
+// writeArchive writes a dataset of all inputs whose name is the argument 'name'. The array x holds the inputs, and the
+// array y holds their labels.
 func (a *attacking) writeArchive(w io.Writer, name string) error {
 	y := []int64{}
 	for _, line := range a.lines {

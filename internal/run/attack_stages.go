@@ -142,7 +142,7 @@ func (p *AttackPlan) searches(ctx context.Context, e *experiment.Experiment, sta
 	return first, nil
 }
 
-// gradients holds the open gradients. Attacks with the same loss share one gradient.
+// gradients holds the gradients that the method 'open' has opened. Attacks with the same loss share one gradient.
 type gradients struct {
 	all []*fedGradients
 }

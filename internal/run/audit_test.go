@@ -36,7 +36,7 @@ func planeDistance(x []float32) float64 {
 	return sum / math.Sqrt(norm)
 }
 
-// writeLinear writes the model. Its second output is 0.
+// writeLinear writes the linear classifier as an ONNX model. Its second output is 0.
 func writeLinear(t *testing.T) string {
 	t.Helper()
 	weights := &onnxpb.TensorProto{Name: proto.String("w"), Dims: []int64{int64(len(plane)), 2}, DataType: proto.Int32(1)}

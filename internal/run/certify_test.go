@@ -260,7 +260,7 @@ func TestCertifyCountsNone(t *testing.T) {
 }
 
 // TestCertifyByScores saves the scores of a run and certifies the saved scores again. The certificates and the bounds
-// must be the same.
+// must be the same as those of the run.
 func TestCertifyByScores(t *testing.T) {
 	t.Run("class by votes", func(t *testing.T) { testSavedScores(t, runfolder.Method{}, certify.ExactMargin) })
 	t.Run("class by another method for votes", func(t *testing.T) {

@@ -39,7 +39,7 @@ type PredictPlan struct {
 	Certify *runfolder.Certification // parameters for certifying the class of each answer; nil: no certificates
 	Version string
 
-	voting runfolder.Certification // from the run: says how samples vote, and what a vote for no class means
+	voting runfolder.Certification // how samples vote, and what a vote for no class means; both come from the run
 }
 
 // Predicted is the result of Predict.

@@ -34,8 +34,8 @@ func headerOf(n law.Norm) string {
 	return normedHeader
 }
 
-// These are the indices of columns. Files from earlier versions (certifiedHeader) lack the columns 'certified' and
-// 'alpha'.
+// These are the indices of some columns of bounds.csv. Files from earlier versions (certifiedHeader) lack the columns
+// 'certified' and 'alpha'.
 const (
 	labelField      = 1
 	predictionField = 2

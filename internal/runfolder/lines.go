@@ -20,7 +20,7 @@ import (
 type line struct {
 	number int    // line number, from 1
 	text   []byte // without the end of line
-	end    int64  // offset after its newline
+	end    int64  // offset in the file, just after the line's newline
 	torn   bool   // set for a last line without a newline
 }
 

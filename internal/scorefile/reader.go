@@ -13,9 +13,9 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// Reader reads a file of scores, one example after another. Members may be stored or deflated. Scores may be float32 or
-// float64. The Reader rounds float64 to float32. The arrays 'labels' and 'index' may have any integer type of 4 or 8
-// bytes.
+// Reader reads a file of scores, one example after another. The arrays in the file may be stored or deflated. Scores
+// may be float32 or float64. The Reader rounds float64 to float32. The arrays 'labels' and 'index' may have any integer
+// type of 4 or 8 bytes.
 type Reader struct {
 	Shape
 	HasIndex bool

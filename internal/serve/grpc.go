@@ -228,7 +228,7 @@ func (s *Server) receive(stream grpc.ServerStream, c *claim) (data []byte, err e
 	}
 	defer s.arriving.Release(1)
 	if err := stream.RecvMsg(&data); err != nil {
-		return nil, cmp.Or(ctx.Err(), err) // err is from gRPC, for example because the message is too long
+		return nil, cmp.Or(ctx.Err(), err) // err is gRPC's own error, for example for a message that is too long
 	}
 	clockOf(ctx).timer.Reset(s.config.Timeout + headerTimeout)
 	return data, c.take(int64(len(data)))

@@ -98,7 +98,7 @@ func (o Options) sources() []Source {
 	return []Source{FromPip, FromDownload, FromNPM}
 }
 
-// A fetcher fetches one build.
+// A fetcher gets one published build of ONNX Runtime.
 type fetcher struct {
 	ortlib.Published
 	console Console

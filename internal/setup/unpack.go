@@ -118,7 +118,7 @@ func (u *unpacking) tar(file io.Reader) error {
 
 // name compares the name of an archive member with the names of the wanted files. It returns the wanted name that fits,
 // or "" if none fits. Several members may have the same name, for example the libraries for several platforms. So the
-// caller must check the hash.
+// caller must check the hash of each member that has a wanted name.
 func (u *unpacking) name(member string) string {
 	base := path.Base(member)
 	if _, ok := u.want[base]; ok {

@@ -128,9 +128,9 @@ func (t ColumnTables) Eta() (eta float64) {
 	return eta
 }
 
-// ColumnNoise is noise with a scale for each column. In units of the column's scale, the noise of every column with
-// noise has scale 1. So a certificate of radius r holds for a perturbation δ under two conditions. On the columns
-// without noise, δ is 0. On the other columns, the vector of the quotients δ_d/scale_d has a norm below r.
+// ColumnNoise is noise with a scale for each column. In each column with noise, the noise has scale 1 if it is measured
+// in units of the column's scale. So a certificate of radius r holds for a perturbation δ under two conditions. On the
+// columns without noise, δ is 0. On the other columns, the vector of the quotients δ_d/scale_d has a norm below r.
 type ColumnNoise struct {
 	Tables   ColumnTables
 	norm     law.Norm
@@ -232,10 +232,10 @@ type ColumnInput struct {
 //
 //	(|x_c − q(x)| + g/2 + read)/scale,
 //
-// with x_c, q(x) and the step g of the Quantiser. The argument 'rounded' is true if the values were read from a file
-// whose numbers need not be float32 numbers. If it is false, the term 'read' is 0. Otherwise, the term 'read' is the
-// sum of two error bounds. One is for the example: it limits the distance between a number in the file and the float32
-// that was read from it. The other limits the same distance for any perturbed example.
+// where x_c, q(x) and the step g are those of the comment of Quantiser. The argument 'rounded' is true if the values
+// were read from a file whose numbers need not be float32 numbers. If it is false, the term 'read' is 0. Otherwise, the
+// term 'read' is the sum of two error bounds. One is for the example: it limits the distance between a number in the
+// file and the float32 that was read from it. The other limits the same distance for any perturbed example.
 //
 // The slice 'frozen' [D] holds the model's inputs for the coordinates of columns without noise. The caller computes
 // these inputs.

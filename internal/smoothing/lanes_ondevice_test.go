@@ -61,8 +61,8 @@ func (b blindExperiment) Restart() (Experiment, error) {
 }
 
 // TestLanesMakeNoise runs several devices. Some devices make their own noise, one device fails at some call, and some
-// examples observe outputs. The results must equal the results of one device with noise made on the host. All samples
-// of an example must come from one device.
+// experiments receive the outputs of their samples. The results must equal the results of one device with noise made on
+// the host. All samples of an example must come from one device.
 func TestLanesMakeNoise(t *testing.T) {
 	const n = 7
 	noise := plainNoise(t)

@@ -140,9 +140,9 @@ func TestBoxMullerError(t *testing.T) {
 	for range 2_000_000 / int(step) {
 		shift := rng.UintN(33)
 		// The names u, e and c are explained at boxMuller.
-		check(uint32(rng.Uint64()>>32>>shift), rng.Uint32()&0xff)   // small u
-		check(^uint32(rng.Uint64()>>32>>shift), rng.Uint32()&0xff)  // u near 1
-		check(rng.Uint32(), rng.Uint32())                           // arbitrary words
+		check(uint32(rng.Uint64()>>32>>shift), rng.Uint32()&0xff)  // small u
+		check(^uint32(rng.Uint64()>>32>>shift), rng.Uint32()&0xff) // u near 1
+		check(rng.Uint32(), rng.Uint32())                          // arbitrary words
 		// near these words, the number e of boxMuller changes
 		check(uint32(1)<<(shift&31)-rng.Uint32N(3), rng.Uint32()&3)
 		// near these words, the number c of boxMuller changes

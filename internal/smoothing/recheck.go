@@ -75,8 +75,8 @@ func (e *DependenceError) Error() string {
 		e.result, e.What, e.Example, e.Phase, e.Sample, e.change)
 }
 
-// These are the values of What. Each value names a difference between two runs of the same input. This difference may
-// be the reason why the outputs differ.
+// These constants are the values of the field DependenceError.What. Each value names a difference between two runs of
+// the same input. This difference may be the reason why the outputs differ.
 const (
 	otherInputs = "the other inputs of its batch"
 	ownPlace    = "its place in the batch"

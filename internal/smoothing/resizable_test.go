@@ -108,8 +108,8 @@ func TestBatchesGrow(t *testing.T) {
 	}
 }
 
-// TestSizeDependenceIsCaught samples a model whose outputs have other bits in large batches. The sampler reruns a
-// sample of a large batch in a small batch, and must then end with an error.
+// TestSizeDependenceIsCaught samples a model whose output for an input has other bits in a large batch than in a small
+// batch. The sampler reruns a sample of a large batch in a small batch, and must then end with an error.
 func TestSizeDependenceIsCaught(t *testing.T) {
 	model := newResizable(func(in []float32, _ int, out []float32) { ulp(&out[1], len(in) > 2*8) }, 4, 8, 32)
 	s := Sampler{Classifier: model, Workers: 1, Eager: true, SkipClean: true, Compare: always}

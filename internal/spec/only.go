@@ -45,7 +45,7 @@ type Only struct {
 // Given reports whether the run certifies only selected examples.
 func (o Only) Given() bool { return o.Choice != "" }
 
-// IsZero reports whether the run certifies all examples. encoding/json then omits the field.
+// IsZero reports whether the run certifies all examples. In this case, encoding/json omits the field Conditions.Only.
 func (o Only) IsZero() bool { return !o.Given() }
 
 // String describes the selection for a message.

@@ -40,7 +40,7 @@ var changes = []viruses.Virus{
 type mutant struct {
 	name             string
 	at               token.Position // position of the change
-	function         span           // function around the change; zero outside functions
+	function         span           // function around the change; the zero span if the change is outside all functions
 	original, source []byte         // text of the file before and after the change
 }
 

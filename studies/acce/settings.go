@@ -38,7 +38,7 @@ func ascents() []ascent {
 		{"and uniform and Gaussian starts", []admm.DECEParams{random}}, {"and rates, schedules and momentum", search}}
 }
 
-// best returns the largest calibration error that the settings find.
+// best runs dECE with each of the settings, and returns the largest calibration error that these runs find.
 func (a ascent) best(p *admm.Problem) (float64, error) {
 	top := 0.0
 	for _, par := range a.runs {

@@ -73,7 +73,7 @@ func main() {
 type step struct {
 	heading string   // heading above the block
 	needs   []string // paths relative to out/papers/PAGE; if one of these files is missing, the block is skipped
-	script  string   // the block, without its indent
+	script  string   // the block's commands, without their indent
 	part    string   // NAME in the mark <!-- made: NAME --> after the block; empty if the page does not show the output
 }
 

@@ -74,9 +74,10 @@ func gemm(t *tape, n *node) error {
 	return nil
 }
 
-// einsum is the rule of Einsum, for equations in which no term has a letter twice. An Einsum also computes the gradient
-// with respect to an input. The first operand of this Einsum is the gradient with respect to the result. The other
-// operands are the other inputs. In the equation, the letters of the input and the letters of the result change places.
+// einsum is the rule of Einsum, for equations in which no term has a letter twice. The gradient with respect to an
+// input is computed by an Einsum, too. The first operand of this Einsum is the gradient with respect to the result. The
+// other operands are the other inputs. In the equation, the letters of the input and the letters of the result change
+// places.
 func einsum(t *tape, n *node) error {
 	equation := strings.ReplaceAll(n.text("equation", ""), " ", "")
 	left, result, explicit := strings.Cut(equation, "->")
@@ -111,9 +112,10 @@ func repeats(term string) bool {
 	return false
 }
 
-// selection adds nodes for an operator that selects elements of v by their indices along an axis. The axis of v has the
-// given size, and d is the gradient in the result of the operator. The added nodes compute the gradient in v. If the
-// indices are consecutive, the nodes pad d with zeros. Otherwise the nodes multiply d by a matrix of zeros and ones.
+// selection adds nodes for the gradient of an operator. This operator selects elements of v by their indices along an
+// axis. The axis of v has the given size, and d is the gradient in the result of the operator. The added nodes compute
+// the gradient in v. If the indices are consecutive, the nodes pad d with zeros. Otherwise the nodes multiply d by a
+// matrix of zeros and ones.
 func (t *tape) selection(v, d string, shape []int64, along int, indices []int64, size int64) string {
 	consecutive := len(indices) > 0
 	for i, at := range indices {

@@ -53,7 +53,7 @@ func (t *tape) axes(n *node) ([]int64, error) {
 }
 
 // reductionSlope adds nodes that compute the gradient in x. The argument y is the reduction of x, and d is the gradient
-// in y. Both keep the reduced axes with size 1.
+// in y. Both y and d keep the reduced axes, with size 1.
 func (t *tape) reductionSlope(kind, x, y, d string, axes []int64) string {
 	xs := t.shape(x)
 	switch kind {
@@ -83,7 +83,7 @@ func (t *tape) reductionSlope(kind, x, y, d string, axes []int64) string {
 
 // prodSlope adds nodes that compute the gradient in x. For each element of x, this gradient is d times the product of
 // the other elements. If one of the other elements is 0, the result is 0. Otherwise the nodes take the product of all
-// elements of x that are not 0. If the element is not 0, the nodes divide this product by the element.
+// elements of x that are not 0. If the element itself is not 0, the nodes then divide this product by the element.
 func (t *tape) prodSlope(x, d string, axes []int64) string {
 	null, one := t.equal(x, t.numberFor(x, 0)), t.numberFor(x, 1)
 	nulls := t.Cast(null, t.floatType(x))

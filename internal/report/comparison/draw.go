@@ -70,8 +70,8 @@ func (c Curve) panels(rows []*Row) (grid [][]panel) {
 }
 
 // The method 'columns' returns the settings of the columns. Methods for votes have no temperature. A row of such a
-// method appears in every column whose setting differs from the row's own setting only by having a temperature. They
-// have their own column only if there is no such column.
+// method appears in every column whose setting differs from the row's own setting only by having a temperature. A
+// method for votes has a column of its own only if no other column has a temperature and otherwise the same setting.
 func (c Curve) columns(rows []*Row) []Setting {
 	var all []Setting
 	for _, r := range rows {

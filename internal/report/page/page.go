@@ -93,7 +93,7 @@ type view struct {
 	Script              template.JS
 }
 
-// data is the script's input.
+// data holds the input of the page's script.
 type data struct {
 	Charts     []chart    `json:"charts"`
 	Runs       []examples `json:"runs"`

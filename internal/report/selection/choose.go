@@ -64,7 +64,7 @@ func (m Measure) certified(r Row) *float64 {
 type Choice struct {
 	Family     string   `json:"family,omitempty"`
 	By         Measure  `json:"by"`
-	Candidates int      `json:"candidates"` // number of models in the family that are candidates and have the measure
+	Candidates int      `json:"candidates"` // number of the family's candidates that have a value of the measure By
 	Row        int      `json:"row"`        // position of the chosen row in Rows
 	Model      string   `json:"model"`
 	Sigma      *float64 `json:"sigma,omitempty"`

@@ -24,8 +24,8 @@ import (
 // not certified.
 type Selective struct {
 	Radius float64 `json:"radius"`
-	// Unsafe is the number of examples that may get a wrong answer under an attack. For such an example, no certificate
-	// says that, within this radius, the classifier answers the label or is silent.
+	// Unsafe is the number of examples that may get a wrong answer under an attack. For such an example, it is not
+	// certified that the classifier answers the label or is silent at all inputs within Radius.
 	Unsafe int `json:"unsafe"`
 	// Answered is the number of examples for which a certificate says that the classifier answers the label within this
 	// radius.
@@ -128,7 +128,8 @@ func (s Selection) counts(radius float64) (unsafe, answered int) {
 	return unsafe, answered
 }
 
-// SelectiveAt returns the error among answers at a radius. The second result is false if the summary has no Selection.
+// SelectiveAt bounds the share of wrong answers among the inputs that the classifier answers, under any attack within
+// the radius. The second result is false if the summary has no Selection.
 func (s Summary) SelectiveAt(radius float64) (Selective, bool) {
 	if s.selection == nil {
 		return Selective{}, false

@@ -317,7 +317,7 @@ type Thresholded struct {
 	Tau   float64 `json:"tau"`
 	Wrong int     `json:"wrong"` // number of examples that may get a wrong answer
 	Right int     `json:"right"` // number of examples that get a correct answer under any attack
-	Error float64 `json:"error"` // value if every bound holds
+	Error float64 `json:"error"` // upper bound on the error; it holds if every bound on the confidence holds
 	// Certified is an upper bound on the error. It holds with probability 1 − δ for the summarised examples. Certified
 	// is nil if α is unknown.
 	Certified *float64 `json:"certified,omitempty"`
