@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// oneFile checks that the user gave one argument, an input file. Commands set it as their cobra field Args.
+// oneFile checks that the user gave one argument, an input file. Commands set their cobra field Args to this function.
 func oneFile(_ *cobra.Command, args []string) error {
 	if len(args) != 1 {
 		return fmt.Errorf("want one input file, got %d arguments", len(args))

@@ -537,7 +537,7 @@ func (r *ceReport) compute(ctx context.Context, s streams, sample *calib.Sample,
 	}
 	var refused *calib.BoundMethodError
 	switch {
-	case errors.As(err, &refused): // the flags are valid, so the file has too few rows
+	case errors.As(err, &refused): // the flags are valid, so the cause of the error is the file: it has too few rows
 		return badInput(fmt.Errorf("%s: %w", displayPath(path), err))
 	case err != nil:
 		return fmt.Errorf("%s: %w", displayPath(path), err)

@@ -14,7 +14,7 @@ import (
 	"github.com/rscert/rscert/internal/hint"
 )
 
-// kubernetesOptions are the flags of kubernetes.
+// kubernetesOptions are the flags of 'rscert kubernetes'.
 type kubernetesOptions struct {
 	cluster.IndexedJob
 	merge  bool

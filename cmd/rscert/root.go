@@ -96,7 +96,8 @@ func errorText(err error) string {
 	return text
 }
 
-// badInput wraps an error as wrong usage or input: exit code 2. nil stays nil.
+// badInput marks an error as a mistake in the usage or in the input (see spec.BadInput). The exit code is then 2. If
+// err is nil, badInput returns nil.
 func badInput(err error) error { return spec.BadInput(err) }
 
 func badInputf(format string, args ...any) error { return badInput(fmt.Errorf(format, args...)) }

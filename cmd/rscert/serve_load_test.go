@@ -47,8 +47,8 @@ func loadTime(t *testing.T) (length time.Duration, set bool) {
 // asker sends one image and returns an error unless the answer is a class or an abstention.
 type asker func(image []byte) error
 
-// leanHTTP opens a connection, and returns an asker that uses it. The asker takes less processor time than the client
-// of net/http, so more is left for the server.
+// leanHTTP opens a connection, and returns an asker: a function that sends an image over this connection. The asker
+// takes less processor time than the client of net/http, so more is left for the server.
 func (s *served) leanHTTP(t *testing.T) (ask asker, hangUp func() error) {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(s.root(), "http://"))

@@ -38,7 +38,7 @@ func (o signOptions) given() bool {
 }
 
 // key reads the secret key before the work starts. So a wrong password is an error at once, not after hours of
-// sampling. It returns nil without --sign.
+// sampling. Without --sign, it returns nil.
 func (o signOptions) key(ctx context.Context, s streams) (*signature.SecretKey, error) {
 	switch {
 	case !o.given():

@@ -33,7 +33,8 @@ func (t *strictness) take(code warning.Code) error {
 	return t.first
 }
 
-// verdict returns the error for the first warning. If no warning has ended the command, it returns err.
+// verdict returns the error for the warning that ended the command. If no warning has ended the command, it returns
+// err.
 func (t *strictness) verdict(err error) error {
 	t.lock.Lock()
 	defer t.lock.Unlock()

@@ -96,7 +96,7 @@ type Residuals struct {
 	Rho          float64 // ρ of the step
 	SoftECE      float64 // calibration error Σ_m |Σ_n e_nm a_nm|/N of the relaxed variables (symbols: see Problem.ADMM)
 	ProjectedECE float64 // calibration error of the projected copy of the iterate (see Problem.ADMM)
-	Confidence   Norms   // distance of each z_nm from [l′, u′], the part of the interval in the bin
+	Confidence   Norms   // distance of each z_nm from [l′, u′], the part of sample n's interval that lies in bin m
 	Binary       Norms   // distance of a from {0, 1}^NM
 	Unique       Norms   // Cᵀa − 1: each sample should be in one bin
 	Valid        Norms   // Kᵀa: assignments to bins out of reach; they should be 0
@@ -133,13 +133,13 @@ func (r *Norms) add(d float64) {
 //	    + λ₄ᵀ Kᵀa + ρ/2 ‖Kᵀa‖²              no bin that the sample cannot reach
 //	    + λ₅ᵀ(z − g) + ρ/2 ‖z − g‖²         l′ ≤ g ≤ u′
 //
-// A step first takes a gradient step for the assignments a. Then it takes a gradient step for the confidences z. It
-// computes q₁, q₂ and g by the closed forms of eqs. (28)–(30). Last, it takes a gradient ascent step of size ρ for each
-// λ. The iteration starts with a = 1/M, q₁ = q₂ = a, and all λ = 0. Each z_nm starts at the start confidence of sample
-// n (Params.Start), clamped to [l′, u′], and g = z. (The paper does not say how the iteration starts.) After each step
-// ADMM projects a copy of (a, z). The copy puts each sample n into the reachable bin m with the largest a_nm, and
-// clamps z_nm to the part of the interval that lies in this bin. ADMM returns the copy with the largest calibration
-// error (appendix G.1). A step takes O(NM) time, and the state has 7NM numbers.
+// Each step of ADMM begins with a gradient step for the assignments a. Then it takes a gradient step for the
+// confidences z. It computes q₁, q₂ and g by the closed forms of eqs. (28)–(30). Last, it takes a gradient ascent step
+// of size ρ for each λ. The iteration starts with a = 1/M, q₁ = q₂ = a, and all λ = 0. Each z_nm starts at the start
+// confidence of sample n (Params.Start), clamped to [l′, u′], and g = z. (The paper does not say how the iteration
+// starts.) After each step ADMM projects a copy of (a, z). The copy puts each sample n into the reachable bin m with
+// the largest a_nm, and clamps z_nm to the part of the interval that lies in this bin. ADMM returns the copy with the
+// largest calibration error (appendix G.1). A step takes O(NM) time, and the state has 7NM numbers.
 //
 // Let l and u be the ends of a sample's interval. The paper calls a bin with the edges e_m and e_{m+1} out of reach if
 // max(l, e_m) ≥ min(u, e_{m+1}). This rule leaves no bin for a sample with l = u. ADMM instead calls Bins.Index to find

@@ -243,7 +243,8 @@ func TestFABClosest(t *testing.T) {
 		near[i] += float32(1.01 * d)
 	}
 	c.best, c.distance = near, s.Distance(near, x.Values)
-	// the step ends at 1.05 times the distance to the boundary, but 'near' is at only 1.01 times this distance
+	// the step ends at 1.05 times the distance to the boundary, but the best input so far, 'near', is at only 1.01
+	// times this distance
 	s.Steps = 1
 	if err := s.chase(t.Context(), []*chase{c}); err != nil {
 		t.Fatal(err)

@@ -13,8 +13,8 @@ import (
 // from x_i to the end of the box in the direction of this sign, and s_i is 1 for Linf and |w_i| for L2. The factor λ
 // solves Σ |w_i|·min(λ·s_i, c_i) = |gap|. The left side of this equation is piecewise linear in λ, with corners at
 // c_i/s_i. The method therefore sorts the corners and finds λ exactly, up to rounding (Croce & Hein 2020, FAB, section
-// 3.1). For Linf several d can have the smallest norm. Among these d, towards returns the d that is zero where w is
-// zero.
+// 3.1). For Linf several d can have the smallest norm. Among these d, the method 'towards' returns the d that is zero
+// where w is zero.
 func (t Threat) towards(x []float32, w []float64, gap float64) []float64 {
 	corners := make([]corner, 0, len(x))
 	for i, v := range w {

@@ -143,7 +143,8 @@ func (w *walk) gather(d []float64, channel int, into, from rectangle, form []flo
 	}
 }
 
-// form returns twoBumps for a window. A random bit decides whether the bumps lie side by side or one above the other.
+// form returns two bumps for a window (see the function twoBumps). A random bit decides whether the bumps lie side by
+// side or one above the other.
 func (w *walk) form(height, width int) []float64 {
 	if across := w.rng.Uint64()&1 == 0; across && width > 1 || height == 1 {
 		return transpose(twoBumps(width, height), height)

@@ -6,8 +6,9 @@ import (
 )
 
 // BenchmarkTenMillion measures the times in docs/benchmarks.md. It computes six upper bounds and BettingLower on 10⁷
-// scores. The upper bounds that use folds use all validation points. The benchmark with the name "all" includes the
-// sort of the scores, but not the parsing of a file. The binned bounds and the lower bound should take at most 2 s.
+// scores. The upper bounds that use folds are computed with all validation points. The benchmark with the name "all"
+// includes the sort of the scores, but not the parsing of a file. The binned bounds and the lower bound should take at
+// most 2 s.
 func BenchmarkTenMillion(b *testing.B) {
 	const n = 10_000_000
 	rng := rand.New(rand.NewPCG(1, 2))

@@ -72,8 +72,8 @@ func bestRanges(n float64) []bestRange {
 // below 'bound'.
 func (r bestRange) keeps(bound float64) bool { return bound > r.low || r.low == 0 }
 
-// bound computes BinnedBentkus and BinnedQuadratic, each with its share of δ in the range r, and returns the smaller
-// bound. If BinnedBentkus refutes the whole range, bound does not compute BinnedQuadratic.
+// bound computes BinnedBentkus and BinnedQuadratic, and returns the smaller bound. The range r determines the share of
+// δ for each of them. If BinnedBentkus refutes the whole range, bound does not compute BinnedQuadratic.
 func (r bestRange) bound(s *Sample, delta, variation float64) (Bound, error) {
 	b, err := BinnedBentkus(s, (1-r.quadratic)*delta, variation)
 	if err != nil || !r.keeps(b.Value) && !r.keeps(b.OfSample) {

@@ -81,7 +81,7 @@ func (s *WeightedSample) oneStep(delta float64) oneStep {
 	}
 }
 
-// A weightedCandidate holds the parts of A_k of one partition, divided by ΓW.
+// A weightedCandidate holds the terms of A_k for one partition. Each term is divided by ΓW.
 type weightedCandidate struct {
 	gap, width, variation float64
 	bins                  int

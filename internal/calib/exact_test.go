@@ -196,8 +196,8 @@ func TestCCEBadInput(t *testing.T) {
 	}
 }
 
-// For every number of bins, Index agrees with the edges at every edge and at the floats next to it. The formula
-// floor(x·M) disagrees at some of these floats.
+// For every number of bins, at every edge and at the floats next to it, Index must return the bin that the edges
+// determine. The formula floor(x·M) disagrees at some of these floats.
 func TestIndex(t *testing.T) {
 	var disagree int
 	for m := 1; m <= MaxBins; m++ {

@@ -123,8 +123,8 @@ func ExampleBettingLower() {
 	// Output: at least 0.37 with probability 0.95
 }
 
-// Of the scores 0.2, exactly 20 % have label 1. Of the scores 0.8, exactly 80 % have label 1. So the calibration error
-// is 0, and the noise of the labels does not raise the estimate.
+// Exactly 20 % of the examples with score 0.2 have label 1. Exactly 80 % of the examples with score 0.8 have label 1.
+// So the calibration error is 0, and the noise of the labels does not raise the estimate.
 func ExampleEstimateError() {
 	score, label := make([]float64, 2000), make([]float64, 2000)
 	for i := range score {

@@ -18,7 +18,7 @@ type quadraticDual struct {
 
 // dualPoint is the dual bound of BinnedQuadratic at one value of its parameter μ. It omits the summand ln(1/δ_b)/(nκ).
 type dualPoint struct {
-	mu    float64
+	mu float64
 	// the bound without its variation term; in BinnedQuadratic: μ(X + x/λ) + Σ_b max_q {u_b(q) + (μ/λ) ln A_b(q)}
 	gap   float64
 	jumps float64 // ΣJ_b
@@ -37,8 +37,8 @@ func newQuadraticDual(s *Sample, plan quadraticPlan, x, variation float64) *quad
 	return d
 }
 
-// minimise returns the dual bound at a μ near the best. The dual bound is convex in μ. minimise uses golden-section
-// search over ln μ.
+// minimise returns the dual bound at a μ near the μ with the smallest bound. The dual bound is convex in μ. minimise
+// uses golden-section search over ln μ.
 func (d *quadraticDual) minimise() dualPoint {
 	const golden, width, steps = 0.6180339887498949, 3.0, 14
 	lo, hi := math.Log(d.guess)-width, math.Log(d.guess)+width

@@ -59,7 +59,7 @@ type pathBin struct {
 	cells        []peakCells // cell j is [(low+j)ε, (low+j+1)ε]
 	below, above peakCells   // for the values of q below all cells, and for the values of q above all cells
 	near         []float64   // for each state: the least |q−s̄| over the values q of the state
-	spread       []float64   // the largest f_b(q) − |q−s̄| of a state
+	spread       []float64   // for each state: the largest f_b(q) − |q−s̄| over the values q of the state
 	peak         []float64   // the largest F_b of a state, for the current price μ/λ
 }
 

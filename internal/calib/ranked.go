@@ -117,7 +117,8 @@ func (r *Ranked) AUROC() (float64, error) {
 // recall_{k−1})·precision_k over the distinct thresholds. The function average_precision_score of scikit-learn returns
 // the same area. Neither function interpolates.
 func (r *Ranked) AveragePrecision() (float64, error) {
-	var right, all float64 // weight at or above the current threshold
+	// total weights of the right examples and of all examples whose confidence is at or above the current threshold
+	var right, all float64
 	var groups []step
 	r.steps(func(s step) { groups = append(groups, s) })
 	sum := 0.0

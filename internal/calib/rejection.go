@@ -120,7 +120,8 @@ func NewRejectionCurve(clean Answers, attacks ...Answers) *RejectionCurve {
 // is NaN if its denominator is 0.
 type RejectionErrors struct {
 	Threshold float64
-	// TruePositives is the share of the right clean answers that reach the threshold.
+	// TruePositives is the share of answers with a confidence of at least Threshold among the clean answers that are
+	// right.
 	TruePositives float64
 	// CleanError is the confidence-thresholded clean error: the share of wrong answers among the clean answers that
 	// reach the threshold. CleanAnswered is the share of the clean answers that reach the threshold.
@@ -169,7 +170,7 @@ func (c *RejectionCurve) Thresholds() []float64 {
 
 // RejectionPlan says how to choose the thresholds of a Rejection.
 type RejectionPlan struct {
-	TPR []float64 // each true positive rate chooses a threshold (ThresholdAtTPR)
+	TPR []float64 // true positive rates; ThresholdAtTPR computes a threshold for each of them
 	Tau []float64 // further thresholds
 	// HeldOut holds the clean answers that choose the thresholds. If HeldOut is nil and Share is not 0, a random share
 	// of the rows chooses the thresholds, and the errors are computed on the other rows (Holdout).
@@ -197,7 +198,7 @@ type Rejection struct {
 
 // Measure computes the errors of the clean answers and of the answers under each attack. An attack may have several
 // answers to each example, such as the answers of its restarts. Measure returns an error if a TPR is outside (0, 1]. It
-// also returns an error if all clean answers that choose the thresholds are wrong.
+// also returns an error if a TPR is given and all clean answers from which the thresholds are computed are wrong.
 func (plan RejectionPlan) Measure(clean Answers, attacks [][]Answers) (*Rejection, error) {
 	chooser := plan.HeldOut
 	if chooser == nil && plan.Share != 0 {

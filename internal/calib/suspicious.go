@@ -21,7 +21,8 @@ const (
 	LikePercentages                       // the mean score is about 100 times the share of class 1; Value is the factor
 )
 
-// Suspicions returns the suspicions about the predictions. The argument 'auroc' is their AUROC, or NaN.
+// Suspicions returns the properties of the predictions that usually come from a mistake in the data. The argument
+// 'auroc' is their AUROC, or NaN.
 //
 // The AUROC counts as far below ½ if it is more than four standard errors below ½. If a classifier ranks at random, the
 // variance of the AUROC is (n₁+n₀+1)/(12n₁n₀) for n₁ and n₀ examples of the two kinds (Mann–Whitney). A label counts as

@@ -177,7 +177,7 @@ func TestPoorOverlap(t *testing.T) {
 	}
 }
 
-// Only a value that can be a percentage gets the hint.
+// The error of OutsideUnit has the hint about percentages only if the value can be a percentage.
 func TestOutsideUnit(t *testing.T) {
 	for value, want := range map[float64]bool{-0.1: false, 1.01: true, 100: true, 100.5: false, math.Inf(1): false, math.NaN(): false} {
 		err := OutsideUnit(3, "score", value)

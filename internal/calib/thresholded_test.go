@@ -102,8 +102,8 @@ func TestThresholdedIsTheWorst(t *testing.T) {
 			if bound < worst || bound > 1 {
 				t.Fatalf("τ = %v, %d failures of %+v, %d unknown: %v, an attack attains %v", tau, k, rows, unknown, bound, worst)
 			}
-			// The worst failures are failures of right answers. If there are at least k right answers, the bound is
-			// attained.
+			// The error is largest if the k failures concern right answers. If there are at least k right answers, the
+			// bound is attained.
 			if k <= got.Right && bound > worst+1e-15 {
 				t.Fatalf("τ = %v, %d failures of %+v, %d unknown: %v, the worst attack attains %v", tau, k, rows, unknown, bound, worst)
 			}

@@ -14,8 +14,8 @@ import (
 //	TVB = √((2t1² + 2t1√(t1²+4t2V) + 4t2V)/n)
 //	PTB = (V + V̂)√(ln(2/δ2)/2n) + √(ln(2/δ3)/2n)
 //
-// BB is the radius that the function bernstein returns. The bound is cross-fitted: each of K folds has the share δ/K,
-// and each of δ1 … δ4 is a quarter of δ/K.
+// BB is the radius of the empirical Bernstein bound, which the function bernstein returns. The bound is cross-fitted:
+// each of K folds has the share δ/K, and each of δ1 … δ4 is a quarter of δ/K.
 //
 // η̂ minimises (1/2n)‖y − v‖² + (t2/n)‖Dv‖₁, where y holds the training labels in ascending order of score, and Dv
 // holds the differences v_{j+1} − v_j. The minimum is over v that are functions of the score. So equal scores share one

@@ -310,8 +310,9 @@ type Statement struct {
 // StateForAll returns bounds on the metrics of n predictions. These bounds hold with probability at least 1 − δ. The
 // argument b has the bounds that hold if every interval holds. Intervals fail independently, each with probability at
 // most α. Let k be the 1 − δ quantile of Bin(N, α) for the N sampled examples (binomial.FailureQuantile). With
-// probability at least 1 − δ, at most min(k, n) intervals fail. The metrics have the weights w, so the failed intervals
-// have at most the share w.LargestShare(k, n) of the weight. The weights must not depend on the noise.
+// probability at least 1 − δ, at most min(k, n) intervals fail. The metrics use the weights w, so predictions with
+// failed intervals have at most the fraction w.LargestShare(k, n) of the total weight. The weights must not depend on
+// the noise.
 func StateForAll(b AttackBounds, n int, w RowWeights, s Sampled, alpha, delta float64) (Statement, error) {
 	k, err := binomial.FailureQuantile(int64(s.Examples), alpha, delta)
 	if err != nil {

@@ -29,7 +29,7 @@ const (
 	// certificate claims that the classifier answers A.
 	NoneAnswer NoneMode = ""
 	// NoneIgnore stands for the classifier that always answers the class with the most votes. The certificate claims
-	// that this class is A.
+	// that this class is A, the class that the certificate names.
 	NoneIgnore NoneMode = "ignore"
 	// NoneSafe stands for the same classifier as NoneAnswer. The certificate claims that this classifier answers A or
 	// is silent.

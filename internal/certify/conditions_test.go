@@ -22,8 +22,9 @@ func levels() (leveled, plain Target) {
 	return leveled, plain
 }
 
-// For votes, the two targets from the function 'levels' must give equal bounds. The test compares the bounds of every
-// method, at a fixed n and at each checkpoint of a stopping rule.
+// The function 'levels' returns two targets that spend the same failure probability on the bounds. For votes, both
+// targets must give equal bounds. The test compares the bounds of every method, at a fixed n and at each checkpoint of
+// a stopping rule.
 func TestVotesSpendTheLevel(t *testing.T) {
 	leveled, plain := levels()
 	for _, method := range names(VoteMethods()) {

@@ -162,8 +162,8 @@ func TestConfidenceCoverage(t *testing.T) {
 	}
 }
 
-// With 50,000 samples, the bounds of "cdf+binomial" and "tangent+betting" are near the true values. No bounds exclude
-// the true values.
+// With 50,000 samples, the bounds of "cdf+binomial" and "tangent+betting" are near the true values. The bounds of every
+// method enclose the true values.
 func TestConfidenceTightness(t *testing.T) {
 	const n, sigma = 50000, 0.5
 	widest := map[string]float64{}

@@ -72,7 +72,8 @@ type event struct {
 	known map[int64]*eventPage
 }
 
-type eventPage [pageSize]int64 // t(x2)+1, or 0 if not yet computed
+// each element is t(x2)+1 for one x2 (t: see the type event), or 0 if t(x2) is not yet computed
+type eventPage [pageSize]int64
 
 // newEvent returns the event {T ≥ T(a, b)}, including every outcome that may tie with (a, b).
 func newEvent(o *order, a, b int64) *event {

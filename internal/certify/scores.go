@@ -396,8 +396,8 @@ func (a *ScoreAccumulator) chooseWeight(i int, alpha float64) float64 {
 	return weight(a.certifier.params.additive(), xa, xb, a.example.N, alpha)
 }
 
-// rivalScore returns the score of rival i in a row. If the rival is a set of classes, its score is the largest score of
-// these classes.
+// rivalScore returns the score of rival i. The argument 'row' holds the scores of all classes for one sample. If the
+// rival is a set of classes, its score is the largest score of these classes.
 func (a *ScoreAccumulator) rivalScore(i int, row []float32) float32 {
 	if class := a.rivals[i].class; class >= 0 {
 		return row[class]

@@ -94,7 +94,8 @@ func (l List[T]) Parse(name string) (T, error) {
 }
 
 // Unmarshal parses a name from a file. A method UnmarshalText (see encoding.TextUnmarshaler) can call it. Its error
-// names the kind. If the name is unknown, the variable *to keeps its value.
+// begins with the word for the values that the List got from Of (the argument 'kind'), for example "precision". If the
+// name is unknown, the variable *to keeps its value.
 func (l List[T]) Unmarshal(text []byte, to *T) error {
 	v, err := l.Parse(string(text))
 	if err != nil {

@@ -71,10 +71,10 @@ func TaskPoint(lookup func(string) (string, bool), points int, shard spec.Shard)
 	return s.I, err
 }
 
-// taskOfArray returns the shard of a task. It is for environments without PointsVariable. The task belongs to a Slurm
-// job array or a Kubernetes Indexed Job. Slurm's option --array=FIRST-LAST[:STEP] numbers the tasks of an array. In a
-// Kubernetes job, or if ShardsVariable is set, the task's index is the number of the shard, from 0. Otherwise the
-// position of the task in the array is the number of the shard.
+// taskOfArray returns the shard of a task. It is for tasks whose environment does not set the variable PointsVariable.
+// The task belongs to a Slurm job array or a Kubernetes Indexed Job. Slurm's option --array=FIRST-LAST[:STEP] numbers
+// the tasks of an array. In a Kubernetes job, or if ShardsVariable is set, the task's index is the number of the shard,
+// from 0. Otherwise the position of the task in the array is the number of the shard.
 func taskOfArray(lookup func(string) (string, bool)) (spec.Shard, error) {
 	_, slurm := lookup(slurmTask)
 	_, kubernetes := lookup(kubernetesIndex)

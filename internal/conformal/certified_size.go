@@ -11,8 +11,9 @@ package conformal
 // becomes B_w(q) ≤ H̃(g(q)). This is the condition of the theorem with m′−t′+1 in place of t′. So the linear program
 // and the proof for the weights of the theorem also serve for w.
 //
-// Most classes have p close to 0. So sizeWeights chooses the weights for a population (see the type 'population') in
-// which p is uniformly distributed on [0, 1] for one class and is 0 for all other classes.
+// For most classes, the probability p that a noisy score reaches the threshold is close to 0. So sizeWeights chooses
+// the weights for a population (see the type 'population') in which p is uniformly distributed on [0, 1] for one class
+// and is 0 for all other classes.
 func (d *Design) sizeWeights(labels int) ([]float64, error) {
 	if d.QueryT < 1 {
 		all := make([]float64, d.M+1) // every class is in every set

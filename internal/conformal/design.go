@@ -35,7 +35,7 @@ type Params struct {
 
 	Draws            int64 // m′: draws per query; 0 means DefaultDraws for BinCP and for Count with noise, else 1
 	CalibrationDraws int64 // m: draws per calibration example; 0 means m′, or max(m′, DefaultDegree) for Weights
-	Need             int64 // t; 0 chooses the best
+	Need             int64 // t: an example is covered if t of the m scores reach the threshold; 0 chooses the best t
 	QueryNeed        int64 // t′; 0 chooses the best
 	Degree           int   // for Weights: degree of the polynomial, at most MaxDegree and m; 0 means DefaultDegree
 	// for BinCP: the fixed probability p of the rule (see chooseBinCP); 0 means F(ρ/2), where F is the distribution
@@ -92,7 +92,7 @@ type Design struct {
 	Sound    bool `json:"sound"` // the guarantee holds under the attack
 }
 
-// RangeRanks is the number of ranks that OwnRange costs: one for each end of the range.
+// RangeRanks is the number of ranks that are lost if Design.OwnRange is set: one for each end of the range.
 const RangeRanks = 2
 
 // lost returns the number of ranks that are lost because of replaced examples and because of OwnRange.

@@ -60,7 +60,8 @@ func logTail(n, k int64, p float64) float64 {
 }
 
 // For every proved pair, the inequality in the comment on the type 'pairClaim' must hold at every point of a grid. For
-// every refuted pair, this inequality must fail at a point of the grid. Few pairs may be neither proved nor refuted.
+// every refuted pair, this inequality must fail at a point of the grid. Nearly all pairs must be either proved or
+// refuted.
 func TestProofsOfPairs(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	count := map[verdict]int{}

@@ -22,7 +22,8 @@ func tangentWeights(g target, miss float64) []float64 {
 	return []float64{1 - miss - slope*beta, math.Min(1, 1-miss+slope*(1-beta))}
 }
 
-// chooseRCP1 prepares the rule RCP1: one draw per example, one draw per query, and the tangent as weights.
+// chooseRCP1 prepares the rule RCP1: one draw per example, one draw per query, and the weights that tangentWeights
+// computes from the tangent.
 func (d *Design) chooseRCP1(p Params) error {
 	if p.Draws > 1 || p.CalibrationDraws > 1 || d.Attack.queries() > 1 {
 		return fmt.Errorf("rule %s: %d and %d draws, %d submissions: want 1", RCP1, p.Draws, p.CalibrationDraws, d.Attack.queries())

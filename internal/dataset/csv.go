@@ -71,8 +71,8 @@ type csvTable struct {
 	values []float32 // [rows·columns], row by row; NaN where the column is watched and the field is not a number
 	misses []float32 // [rows·columns], upper bounds on |number in the file − value|; nil if all bounds are 0
 	// odd[i] is true if a number in row i is not a usual spelling of the float32 stored for it (isNamed)
-	odd    []bool
-	cells  []cells   // cells of each watched column
+	odd   []bool
+	cells []cells // cells of each watched column
 }
 
 // The method 'rows' returns the number of rows.

@@ -148,7 +148,7 @@ func storedAt(y, x, height, width, orientation int) (i, j int) {
 		return x, y
 	case 6: // to be turned by 90° clockwise
 		return bottom - x, y
-	case 7: // mirrored along the other diagonal
+	case 7: // mirrored about the diagonal from top right to bottom left
 		return bottom - x, right - y
 	case 8: // to be turned by 90° counterclockwise
 		return x, right - y

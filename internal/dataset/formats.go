@@ -101,7 +101,7 @@ func open(ctx context.Context, path string, dir bool, opt Options) (*Dataset, er
 	return d, err
 }
 
-// ownLabels returns the error for Options.Labels if the file holds its own labels.
+// ownLabels returns the error for the case that the user gives Options.Labels, but the file holds its own labels.
 func ownLabels(path string, opt Options) error {
 	return fmt.Errorf("%s: holds its own labels, so %s has no use", path, opt.Labels)
 }
@@ -110,7 +110,8 @@ func hasSuffix(name string, suffixes []string) bool {
 	return slices.ContainsFunc(suffixes, func(s string) bool { return strings.HasSuffix(name, s) })
 }
 
-// The method 'error' returns the error for a file or folder that needs the remedy.
+// The method 'error' returns the error for a file or folder whose format is not supported. The error contains the
+// remedy's text.
 func (r *remedy) error(path string) error {
 	return param.Errorf("%s: not read by rscert: %s", path, r.text)
 }

@@ -697,7 +697,7 @@ func (r *rebatching) attention(n *onnxpb.NodeProto) []option {
 	return to(at)
 }
 
-// The rule tableRows is for operators on tables [N, columns] that work row by row.
+// The rule tableRows is for operators that work row by row on tables [N, columns].
 func (r *rebatching) tableRows(n *onnxpb.NodeProto) []option {
 	for k := range n.Input {
 		at, fed := r.position(n, k)

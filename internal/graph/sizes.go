@@ -33,7 +33,7 @@ const maxFollowed = 1 << 10
 // knownValue describes a value whose shape is known, or at least bounded from below.
 type knownValue struct {
 	dims    []int64
-	numbers []float64 // the elements, if the check follows them
+	numbers []float64 // values of the elements, if the check computes them (see maxFollowed)
 	width   int64     // size of an element in bytes
 	whole   bool      // the value depends only on constants, and 'dims' gives the exact number of elements
 }

@@ -63,7 +63,8 @@ func branchesOf(n *onnxpb.NodeProto) (branching, error) {
 		read = numberedBranches
 	}
 	all, err := read(n)
-	if err == nil && len(all) == 0 { // in a function, attributes that come from the caller are empty
+	// in a local function of the model, an attribute that the caller sets is empty here
+	if err == nil && len(all) == 0 {
 		err = errors.New("without nodes")
 	}
 	return all, err

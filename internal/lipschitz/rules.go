@@ -500,7 +500,8 @@ func (n node) padding(axis, kernel, axes int) int {
 
 func globalMaxPool(n node) (value, error) { return n.globalPool(1), nil }
 
-// globalAveragePool is the rule of GlobalAveragePool. A mean of m numbers has the norm 1/√m.
+// globalAveragePool is the rule of GlobalAveragePool. The linear function that takes the mean of m numbers has the norm
+// 1/√m.
 func globalAveragePool(n node) (value, error) {
 	if len(n.in[0].shape) < 3 {
 		return value{}, n.refuse("the shape is not known")

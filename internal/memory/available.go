@@ -61,7 +61,7 @@ func (h hierarchy) groups(root fs.FS) []string {
 	return folders
 }
 
-// room returns the memory that a group may still take. Without a limit it returns the largest uint64.
+// room returns the memory that a control group may still take. Without a limit it returns the largest uint64.
 func (h hierarchy) room(root fs.FS, group string) uint64 {
 	limit, limited := number(root, path.Join(group, h.limit))
 	if !limited {

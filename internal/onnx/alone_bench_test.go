@@ -146,8 +146,8 @@ func (a *alone) sent(in, out *ort.Tensor[float32]) (call, end func() error, err 
 	return func() error { return a.session.Run([]ort.Value{in}, []ort.Value{out}) }, func() error { return nil }, nil
 }
 
-// The method 'bound' returns a function that runs the session with its input and output bound. A device with its own
-// memory copies the input only once.
+// The method 'bound' binds the input and the output to the session (IoBinding of ONNX Runtime). It returns a function
+// that runs the session with this binding. A device with its own memory copies the input only once.
 func (a *alone) bound(in, out *ort.Tensor[float32]) (call, end func() error, err error) {
 	binding, err := a.session.CreateIoBinding()
 	if err != nil {

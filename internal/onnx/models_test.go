@@ -225,7 +225,8 @@ var testModels = map[string]func() *modelBuilder{
 		return newModel("x", graph.Float32, "N", 48).node("ArgMax", "x", "label", integer("axis", 1), integer("keepdims", 0)).
 			output("label", graph.ElemType(onnxpb.TensorProto_INT64), "N")
 	},
-	"table": func() *modelBuilder { // one input [N,1] or [N] per column, of several types; the model returns its inputs
+	// each column has its own input of shape [N,1] or [N]; the inputs have several types; the model returns its inputs
+	"table": func() *modelBuilder {
 		b := newModel("age", graph.ElemType(onnxpb.TensorProto_INT64), "N", 1)
 		b.Graph.Input = append(b.Graph.Input, value("body height", graph.Float64, "N", 1), value("weight", graph.Float32, "N"), value("flag", graph.ElemType(onnxpb.TensorProto_UINT8), "N", 1))
 		float := integer("to", int64(graph.Float32))

@@ -72,7 +72,7 @@ func (r *Runtime) others(first, asked Device) ([]Device, bool) {
 		asked = Device{provider: first.provider}
 	}
 	all, named := asked.singles()
-	i := slices.Index(all, first) // the devices before the first model's device have failed
+	i := slices.Index(all, first) // the devices that precede the first model's device in 'all' have failed
 	return all[i+1:], named
 }
 

@@ -150,7 +150,7 @@ func (l *Leader) Vote(k int) (decided bool) {
 	return l.decided
 }
 
-// bet updates all processes when the next vote is for outcome k.
+// bet updates the e-processes of all outcomes for the next vote, which is for outcome k.
 func (l *Leader) bet(k int) {
 	if len(l.seen) == 0 {
 		return // all counts are 0, so every λ is 0

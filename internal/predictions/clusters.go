@@ -43,7 +43,7 @@ func ClusterRows(t *table.Table, column string) ([]table.Group, error) {
 
 // mergeClusters joins the groups with the same ClusterName.
 func mergeClusters(groups []table.Group) (merged []table.Group) {
-	at := map[string]int{} // position in merged, by name
+	at := map[string]int{} // for each cluster name, its position in the slice 'merged'
 	for _, g := range groups {
 		name := ClusterName(g)
 		k, ok := at[name]

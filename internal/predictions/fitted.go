@@ -36,7 +36,8 @@ func SelectUnfitted(t *table.Table) (rest *table.Table, leftOut int, err error) 
 	return t.Select(unfitted), leftOut, nil
 }
 
-// checkUnfitted returns an error if a row with 0 in the column 'fitted' is about the same example as a row with 1.
+// checkUnfitted returns an error if a row with 0 in the column 'fitted' belongs to the same example as a row with 1 in
+// this column.
 func checkUnfitted(t *table.Table, unfitted []int) error {
 	index, ok := t.Column("index")
 	if !ok {

@@ -99,8 +99,8 @@ func TestAttackWithoutColours(t *testing.T) {
 	}
 }
 
-// TestDrawCarriedOut checks that a picture without measures has only the diagrams, and that its text mentions "the
-// attack", but not the worst attack.
+// TestDrawCarriedOut checks a picture without measures, which shows attacks that were carried out. The picture must
+// have only the diagrams. Its text must say "the attack" and must not mention the worst attack.
 func TestDrawCarriedOut(t *testing.T) {
 	for diagrams, want := range map[int]string{1: "7x8.5", 2: "14x8.5", 4: "14x15.5"} {
 		a := attackOf(t, diagrams)

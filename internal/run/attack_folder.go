@@ -46,7 +46,7 @@ func chunkOf(first *attack.Search) int {
 	return workers * max(1, first.Classifier.Batch())
 }
 
-// checkExamples reads all examples once, so that errors in the data come before the attack.
+// checkExamples reads all examples once, so that errors in the data are found before the attack starts.
 func (a *attacking) checkExamples(ctx context.Context) error {
 	for i, n := range a.e.Positions() {
 		if i%a.chunk == 0 {

@@ -40,7 +40,7 @@ func (t AuditTest) contradicts(c certify.Certificate) bool {
 	switch t.Kind {
 	case TestConfidence:
 		return t.Distance <= t.Radius
-	case TestWrong: // the class is the label; a rejection says that the rival is more probable
+	case TestWrong: // the class is the label; a rejection says that the rival is more probable than the label
 		return certified && t.Class == c.Prediction
 	case TestRight: // if the test rejects its hypothesis, the label is more probable than the rival
 		return certified && t.Rival == c.Prediction

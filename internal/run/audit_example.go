@@ -237,8 +237,8 @@ func (a *auditor) shrink(x dataset.Example, to []float32, distance, radius float
 }
 
 // verify carries out the tests that a frozen line records (AuditLine). The argument 'seed' determines the noise. The
-// flip tests have a fixed order. After the first flip test that does not reject, verify carries out no further flip
-// tests.
+// flip tests have a fixed order. When a flip test does not reject its null hypothesis, verify carries out no further
+// flip tests.
 func (a *auditor) verify(ctx context.Context, index int, seed uint64, tests []AuditTest) ([]TestResult, error) {
 	results := make([]TestResult, len(tests))
 	ended := false

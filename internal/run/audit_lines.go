@@ -110,7 +110,7 @@ type Escalation struct {
 func hashTests(tests []AuditTest) string {
 	text, err := json.Marshal(tests)
 	if err != nil {
-		panic(err) // finite numbers and bytes can be encoded
+		panic(err) // cannot happen: JSON can encode finite numbers and bytes
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])

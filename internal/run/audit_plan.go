@@ -43,7 +43,7 @@ type AuditPlan struct {
 // AuditBudget says how much work an audit spends on an example.
 type AuditBudget struct {
 	Rounds   int `json:"rounds"`   // number of searches, each with its own random starts
-	Restarts int `json:"restarts"` // random starts of a search
+	Restarts int `json:"restarts"` // number of random starts of a search
 	Steps    int `json:"steps"`    // steps of each start
 	Samples  int `json:"samples"`  // number of noisy copies for the gradient of the last step
 	// maximum number of samples for judging a candidate before verification, for a slack test, or for a test of a

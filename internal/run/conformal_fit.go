@@ -31,8 +31,8 @@ type ConformalFit struct {
 	// Attack.Rounding, for the rounding of inputs, and Words, for random words of finite length.
 	Params      conformal.Params
 	Temperature float64 // temperature of the softmax; must be 1 for saved scores
-	// Groups holds the group of each example, by index. It is for the guarantee conformal.Group. GroupColumn is the
-	// name of the column that holds the groups.
+	// Groups holds the group of each example, by index. Groups is only for the guarantee conformal.Group. GroupColumn
+	// is the name of the column that holds the groups.
 	Groups      []string
 	GroupColumn string
 	Version     string

@@ -134,8 +134,8 @@ func (q *query) Input() (int, smoothing.Input) {
 // Restart begins the query again.
 func (q *query) Restart() (smoothing.Experiment, error) { return q.applying.start(q.example) }
 
-// Goal asks for draws until every class is decided. For the certified size, it asks for at least as many draws as each
-// calibration example had.
+// Goal asks for draws until every class is decided. If the certified size is requested, Goal also asks for at least as
+// many draws as each calibration example had.
 func (q *query) Goal(v smoothing.Votes) (int64, error) { return q.tally.goal(v.N), nil }
 
 // Observe counts scores.

@@ -66,9 +66,10 @@ func (p *ConformalFit) fitSaved(ctx context.Context, console experiment.Console)
 	return f, p.finish(f, c.calibrator, scores.Classes)
 }
 
-// checkSavedGroups does what checkGroups does, for the examples of a file of scores. If the file belongs to no run and
-// has indices, the number of examples in the data is unknown. Then checkSavedGroups checks nothing. Later, groupOf
-// checks that each example of the file has a group.
+// checkSavedGroups is the variant of checkGroups for a file of scores: it returns an error if the number of groups
+// differs from the number of examples. If the file belongs to no run and has indices, the number of examples in the
+// data is unknown. Then checkSavedGroups checks nothing. Later, groupOf checks that each example of the file has a
+// group.
 func checkSavedGroups(groups []string, run *runfolder.Run, scores *runfolder.Scores, path string) error {
 	switch {
 	case run != nil:

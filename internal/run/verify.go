@@ -103,7 +103,7 @@ type verifier struct {
 	spell param.Spelling
 }
 
-// judge adds the finding of a check. The check has failed if there are reasons.
+// judge adds the finding of a check. If the list 'reasons' is not empty, the check has failed.
 func (v *verifier) judge(name string, reasons []string, says string) {
 	c := Finding{Name: name, State: Passed, Says: says}
 	if n := len(reasons); n > 0 {

@@ -110,7 +110,7 @@ type boundRow struct {
 type ownRow struct {
 	boundRow
 	label, prediction int
-	alpha             float64 // 0 in a file with certifiedHeader
+	alpha             float64 // 0 in a file from an earlier version, which has the header certifiedHeader
 	absurd            bool    // [lower, upper] is no interval in [0,1], or 'correct' contradicts 'prediction' and 'label'
 }
 

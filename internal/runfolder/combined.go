@@ -21,8 +21,8 @@ type Combined struct {
 	Version     string              `json:"rscert"` // version of rscert
 	Composition certify.Composition `json:"composition"`
 	Says        string              `json:"says"` // how the certificates were composed; each certificate has the same text
-	// Quorum is the number of members that must predict a class for the combination to predict it. AtLeast is the
-	// number of members that must certify a class for the combination to certify it. Quorum and AtLeast are 0 if a
+	// Quorum and AtLeast are numbers of members. The combination predicts a class if at least Quorum members predict
+	// it. The combination certifies a class if at least AtLeast members certify it. Quorum and AtLeast are 0 if a
 	// router chooses the member.
 	Quorum  int `json:"quorum,omitempty"`
 	AtLeast int `json:"at_least,omitempty"`

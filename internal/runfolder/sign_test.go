@@ -298,7 +298,7 @@ func TestHostileManifests(t *testing.T) {
 	}
 }
 
-// Sign must not follow a link in place of the manifest or of a result.
+// If a link has replaced the manifest or a result, Sign must not follow this link.
 func TestSignFollowsNoLinks(t *testing.T) {
 	key, _ := keys(t)
 	for _, name := range []string{ManifestFile, SignatureFile, VotesFile} {

@@ -263,7 +263,8 @@ func TestDigestCovers(t *testing.T) {
 }
 
 // The test reopens a finished file, writes one example again and finishes the file. The file must then have the same
-// bytes as before. The same must hold for a part file that a power cut left without a complete directory.
+// bytes as before. The same must hold for an unfinished file (part file) whose zip directory is missing or incomplete
+// after a power cut.
 func TestReopen(t *testing.T) {
 	s := Shape{3, 2, 4, 3}
 	path, want := finished(t, s)

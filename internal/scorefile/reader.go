@@ -37,7 +37,7 @@ type Reader struct {
 	bytes   []byte
 }
 
-// array reads a member.
+// array is a reader of one member of the archive. Each member holds one array.
 type array struct {
 	name string
 	*npy.Reader

@@ -20,8 +20,8 @@ type claim struct {
 	holders atomic.Int32
 }
 
-// unclaimed returns the claim of a request that needs no sampler. The claim does not count as a running request, so the
-// error is always nil. The caller must release the claim.
+// unclaimed returns a claim (a share of the server's limits) for a request that needs no sampler. The claim does not
+// count as a running request, so the error is always nil. The caller must release the claim.
 func (s *Server) unclaimed() (*claim, error) {
 	c := &claim{server: s}
 	c.hold()

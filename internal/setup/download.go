@@ -69,7 +69,7 @@ func (f fetcher) addresses() (all []string) {
 	return all
 }
 
-// releases returns the address of the releases or of a mirror.
+// releases returns the address of ONNX Runtime's releases or of a mirror.
 func (f fetcher) releases() string {
 	if mirror := os.Getenv("RSCERT_ONNXRUNTIME_RELEASES"); mirror != "" {
 		return strings.TrimSuffix(mirror, "/")

@@ -26,7 +26,8 @@ import (
 // The map 'content' holds the contents of the libraries in these tests. The keys are the libraries' file names.
 var content = map[string]string{"libonnxruntime.so": "the library", "libonnxruntime_providers_shared.so": "its provider"}
 
-// build returns a build that has the libraries in the map 'content'. Each call chooses a new folder as the cache.
+// build returns an ortlib.Published that describes a build of ONNX Runtime. Its files are the libraries in the map
+// 'content'. Each call chooses a new folder as the cache.
 func build(t *testing.T) ortlib.Published {
 	t.Helper()
 	folder := filepath.Join(t.TempDir(), "cache[1/rscert/onnxruntime/1.2.3/linux-amd64")

@@ -106,7 +106,7 @@ func (in FloatInput) Perturb(dst []float32, s Stream, sample int64) {
 func (s Stream) words(dst []uint32, counter uint64) {
 	y0 := counter * s.key
 	for w := 0; w+1 < len(dst); w += 2 {
-		// The z of one counter equals the y of the next counter.
+		// For a counter c, y is c·key and z is (c+1)·key. So the z of one counter equals the y of the next counter.
 		y1 := y0 + s.key
 		y2 := y1 + s.key
 		dst[w] = squares(y0, y1)

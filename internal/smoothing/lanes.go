@@ -35,7 +35,8 @@ type Restarter interface {
 	Restart() (Experiment, error)
 }
 
-// A deviceError is an error that a classifier's Run returned. Other errors come from experiments.
+// A deviceError is an error that a classifier's Run returned. An error of a worker that is not a deviceError comes from
+// an experiment, or is a DependenceError.
 type deviceError struct{ error }
 
 func (e *deviceError) Unwrap() error { return e.error }

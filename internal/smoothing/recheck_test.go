@@ -150,8 +150,8 @@ func TestDifferentClass(t *testing.T) {
 }
 
 // The number of compared samples must not depend on batches and workers. The method Compared must return this number,
-// even for an example that reaches several goals in turn. The test searches for a seed with which at least three
-// samples of one example are compared.
+// even for an example whose goal (its total number of estimation samples) is raised several times. The test searches
+// for a seed with which at least three samples of one example are compared.
 func TestComparedCounts(t *testing.T) {
 	const most = 20000
 	for _, n0 := range []int64{0, most / 2} {

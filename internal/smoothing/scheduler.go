@@ -78,9 +78,10 @@ type scheduler struct {
 
 	mu        sync.Mutex
 	changed   *sync.Cond // signals that an example arrived, a result was recorded or ctx ended
-	exhausted bool       // there are no more arrivals
-	active    []*active  // in order of arrival; if the sampler is eager, see takeTurns
-	undecided []*active  // examples whose goal is reached and whose decision is pending
+	exhausted bool       // the channel 'arrivals' is closed: no further examples will arrive
+	// in order of arrival; but if the sampler is eager (Sampler.Eager), takeTurns changes this order
+	active    []*active
+	undecided []*active // examples whose goal is reached and whose decision is pending
 }
 
 // The constant 'loaded' is the maximum number of loaded examples that wait for the workers. For an eager sampler, the

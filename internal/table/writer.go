@@ -40,7 +40,7 @@ func (w *Writer) Header(names ...string) {
 	header.Flush()
 }
 
-// Float adds the field x.
+// Float adds a field with the number x to the current row.
 func (w *Writer) Float(x float64) { w.add(strconv.AppendFloat(w.line, x, 'g', -1, 64)) }
 
 // Int adds the field x.

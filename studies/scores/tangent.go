@@ -12,8 +12,8 @@ import (
 // tangentWidths compares the methods 'tangent' and 'standard' for runs that have no selection samples. It prints the
 // mean widths of the label's confidence intervals. The method 'tangent' determines its tangent from the first k of the
 // n samples, and bounds the mean with the other samples. Every mean is over the same examples: the examples whose
-// certificate from n samples reaches the radius. The function returns the widths at splitRadius by k, where k = 0
-// stands for the method 'standard'.
+// certificate from n samples reaches the radius. The function returns a map from k to the mean width at the radius
+// splitRadius. The key k = 0 stands for the method 'standard'.
 func (s study) tangentWidths(n int) (map[int]float64, error) {
 	params := certify.ScoreParams{Target: certify.Target{Alpha: alpha, Sigma: sigma, Class: certify.Label}}
 	params.Confidence = certify.ConfidenceParams{Radii: widthRadii, Method: certify.ConfidenceStandard}

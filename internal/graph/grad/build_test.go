@@ -210,7 +210,7 @@ func singles(values []float64) []float32 {
 	return f
 }
 
-// run returns the terms of the weighted sum and the gradient at x.
+// run returns two results at x: the terms w·y of the weighted sum, and the gradient of the sum (see differentiate).
 func (d *differentiable) run(t testing.TB, x []float64) (terms, gradient []float64) {
 	t.Helper()
 	n, m := size(d.lossShape), len(x)

@@ -74,7 +74,8 @@ func featureVectorizer(t *tape, n *node) error {
 	return nil
 }
 
-// normalizer is the rule of the operator that divides each row by its norm. lpNormalization explains the formula.
+// normalizer is the rule of the operator that divides each row by its norm. The comment of lpNormalization gives the
+// formula of the gradient.
 func normalizer(t *tape, n *node) error {
 	x, y, d := n.input(0), n.output(), n.d[0]
 	norm := map[string]string{"L1": "ReduceL1", "L2": "ReduceL2"}[n.text("norm", "MAX")]

@@ -84,8 +84,9 @@ func (c Curve) columns(rows []*Row) []Setting {
 	})
 }
 
-// The argument s is the setting of a row. The method 'column' returns the setting of the row's own column of panels.
-// The column's setting is s without the kind of margin and, in the chart SizeCurve, also without the size.
+// The argument s is the setting of a row. The method 'column' returns the setting of the column of panels for this row
+// (see the method 'columns'). The column's setting is s without the kind of margin and, in the chart SizeCurve, also
+// without the size.
 func (c Curve) column(s Setting) Setting {
 	s.MarginKind = ""
 	if c == SizeCurve {

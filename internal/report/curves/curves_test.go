@@ -125,8 +125,8 @@ func TestDrawEveryCurve(t *testing.T) {
 	}
 }
 
-// The bounds on p_A must give a step function that falls just above each bound. The chart must begin at ½, or at the
-// smallest bound if this bound is below ½.
+// The bounds on p_A must give a step function that falls immediately after each bound. The chart must begin at ½, or at
+// the smallest bound if this bound is below ½.
 func TestDrawPA(t *testing.T) {
 	s := summary.Source{Path: "bounds", Kind: summary.CertificatesKind}
 	for i, p := range []float64{0.9, 0.4, 0.99, 0.99} {

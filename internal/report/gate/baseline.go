@@ -211,8 +211,9 @@ var mayDiffer = map[param.Name]bool{
 	// The next three parameters say how to read the model file, so they change with the model.
 	"outputs": true, "scores-output": true, "layout": true,
 	"denoiser-kind": true, "denoiser-range": true, "diffusion-schedule": true, // the denoiser is part of the model
-	"seed": true,                                             // another seed draws other noise from the same law
-	"skip": true, "max": true, "select": true, "shard": true, // exampleDifference compares the chosen examples
+	"seed": true, // another seed draws other noise from the same law
+	// these choose the examples, and exampleDifference compares those
+	"skip": true, "max": true, "select": true, "shard": true,
 	"save-scores": true,                                         // this decides only what the run stores
 	"confidence":  true, "confidence-bound": true, "band": true, // a Comparison has no bounds on confidence
 	"prefer-nhwc": true, "conv-search": true, // these change only the order of sums, not the precision

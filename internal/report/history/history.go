@@ -62,7 +62,7 @@ func NewEntry(commit, version string, now time.Time, runs []Run, outcomes []gate
 // commitNames matches the commit names that a history accepts.
 var commitNames = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z._/+-]{0,199}$`)
 
-// CheckCommit returns an error if the text is no name of a commit.
+// CheckCommit returns an error if a history does not accept the text as the name of a commit.
 func CheckCommit(commit string) error {
 	if !commitNames.MatchString(commit) {
 		return fmt.Errorf("%s: want the name of a commit: letters, digits and ._/+-", quote.Field(commit))
@@ -282,7 +282,7 @@ type Trend struct {
 	Warning string `json:"warning,omitempty"`
 }
 
-// trends returns the trend of each series with a value in the last entry.
+// trends returns the trend of each series that has a value in the last entry.
 func trends(entries []Entry) []Trend {
 	all := []Trend{}
 	for _, s := range All(entries) {

@@ -173,9 +173,9 @@ func radiiOf(runs []summary.Summary, wanted []float64) []float64 {
 	return slices.Compact(radii)
 }
 
-// arrange returns the indices of the runs, sorted in the order of the rows, and the model names. The names have the
-// order of the argument 'runs'. The models keep the order of their first runs. The runs of one model are in ascending
-// order of σ; runs without σ are last.
+// arrange returns two results. The first holds the indices of the runs, in the order of the rows. The second holds the
+// model names. The names have the order of the argument 'runs'. The models keep the order of their first runs. The runs
+// of one model are in ascending order of σ; runs without σ are last.
 func arrange(runs []summary.Summary, given []string) (order []int, names []string) {
 	names = given
 	if names == nil {

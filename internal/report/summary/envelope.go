@@ -80,7 +80,7 @@ func (s Summary) failuresOfChoice(k int) (int64, bool, error) {
 		return 0, true, nil
 	}
 	each := d.Delta
-	if s.Choices != k { // otherwise the summary already allows for the choice
+	if s.Choices != k { // otherwise the summary already allows for the choice of the best of k runs
 		each = EachDelta(each, k)
 	}
 	paid, err := newStatement(d.Examples, d.Alpha, each)

@@ -130,7 +130,7 @@ func TestByGroupOfFile(t *testing.T) {
 
 // The examples that an unfinished run lacks may belong to any group, also to a group without rows. So each group counts
 // all of them as sampled, δ is divided by more groups, and there is no bound for the population. The accuracy in
-// another norm must have groups, too.
+// another norm must be stated for each group, too.
 func TestByGroupOfUnfinishedRun(t *testing.T) {
 	o := Default()
 	o.Radii = []float64{0.24}

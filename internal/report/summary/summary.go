@@ -151,7 +151,7 @@ type Conditions struct {
 	Sigma      *float64           `json:"sigma,omitempty"` // scale of the noise
 	// Deterministic means that the certificates hold with certainty; Alpha is then 0.
 	Deterministic bool     `json:"deterministic,omitempty"`
-	Norm          law.Norm `json:"norm"` // norm of the radii; L2 for a log, which states no norm
+	Norm          law.Norm `json:"norm"` // norm of the radii; a log (LogKind) states no norm, and Norm is then L2
 	// Scaled means that the radii are in units of the scales of the columns (certify.Target.Scaled). Sigma is then 1.
 	Scaled  bool   `json:"scaled,omitempty"`
 	N       int64  `json:"n,omitempty"` // largest number of estimation samples of an example
