@@ -151,7 +151,7 @@ var ofSaved = []string{
 	"delta", "groups", "group", "queries", "poisoned", "poison-radius", "json", "quiet", "help",
 }
 
-// settle completes the plan from the flags.
+// settle fills in the rest of the plan from the flags.
 func (o *conformalFitOptions) settle(f *pflag.FlagSet) (err error) {
 	p := &o.plan
 	switch {

@@ -20,7 +20,7 @@ type mergeSweepReport struct {
 	Points []mergePointReport `json:"points"`
 }
 
-// mergePointReport is the report of a point.
+// mergePointReport is the report of the command 'merge' about one point of a sweep.
 type mergePointReport struct {
 	sweep.Point
 	mergeReport

@@ -50,7 +50,7 @@ func (o rejectionOptions) given() bool {
 	return o.heldOut != "" || o.share != nil || len(o.tau) > 0 || len(o.byTau) > 0
 }
 
-// flag returns one of the flags that make the method 'given' return true.
+// flag returns the name of one of the user's flags that make the method 'given' return true.
 func (o rejectionOptions) flag() string {
 	switch {
 	case o.heldOut != "":

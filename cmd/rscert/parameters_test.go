@@ -20,7 +20,7 @@ import (
 	"github.com/rscert/rscert/internal/warning"
 )
 
-// flagNames returns the flags of all commands.
+// flagNames returns the names of the flags of all commands.
 func flagNames() map[string]bool {
 	names := map[string]bool{"help": true}
 	var visit func(cmd *cobra.Command)

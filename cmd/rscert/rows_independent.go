@@ -69,7 +69,7 @@ func warnOfSample(s streams, path string, t *table.Table, scores predictions.Sco
 		return err
 	}
 	found := sample.Suspicions(scores.Quantity())
-	// If only the column 'score' holds scores, the table has no probabilities of all classes.
+	// If only the column 'score' holds scores, the table does not hold a probability for every class.
 	if scores.Columns[0] != "score" || len(scores.Unused) > 0 {
 		if _, classes, label, err := predictions.ClassScores(t); err == nil && classes > 2 {
 			found = append(found, calib.SuspectLabels(label, classes)...)

@@ -244,7 +244,7 @@ func collectLess() {
 	}
 }
 
-// isLoopback reports whether only this machine can reach the host: localhost or a loopback address.
+// isLoopback reports whether the host is localhost or a loopback address. Only this machine can reach such a host.
 func isLoopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()

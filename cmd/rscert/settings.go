@@ -26,8 +26,8 @@ var settingFlags = []string{"config", "from", "preset"}
 // settingSource is the value of a flag that names a source of settings.
 type settingSource interface {
 	pflag.Value
-	// settings returns the values for the command. The command line and the stronger sources have already set their
-	// flags.
+	// settings returns the values for the command. Before this call, the command line and the sources of higher
+	// precedence (see settingFlags) have already set their flags.
 	settings(cmd *cobra.Command) (settings, error)
 	// took tells the source which flags have got a value from the source.
 	took(flags []string)

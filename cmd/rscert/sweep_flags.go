@@ -33,7 +33,7 @@ type swept struct {
 	list  []string // the values of a list as run.json spells them; nil: the flag has one value
 }
 
-// sweepFlags makes the flags in sweepable take lists.
+// sweepFlags lets each flag in the list 'sweepable' take a list of values instead of one value.
 func sweepFlags(f *pflag.FlagSet) {
 	for _, name := range sweepable {
 		flag := f.Lookup(name)

@@ -77,7 +77,7 @@ func clamp(x, lo, hi float64) float64 {
 // Estimate is the largest calibration error that a search found. It is at most the true maximum and certifies nothing.
 type Estimate struct {
 	ECE         float64
-	Confidences []float64 // [N], in the intervals; their calibration error is ECE
+	Confidences []float64 // [N], each confidence is in its interval; ECE is the calibration error of these confidences
 	Interrupted bool      // the search was stopped early
 }
 

@@ -115,8 +115,9 @@ func TestDECEWithoutCleanConfidences(t *testing.T) {
 	}
 }
 
-// projectByHand computes the projected copy. It puts each sample into the reachable bin with the largest assignment
-// a_nm, or into the first of several such bins. It clamps z to the bin and the interval.
+// projectByHand computes the confidences of the projected copy of the iterate (see Problem.ADMM). It puts each sample
+// into the reachable bin with the largest assignment a_nm, or into the first of several such bins. It clamps z to the
+// bin and the interval.
 func projectByHand(s *state) []float64 {
 	out := make([]float64, s.n)
 	for n, v := range s.samples {

@@ -17,8 +17,9 @@ const (
 // proposeL2 returns the next input to try for L2 (Andriushchenko et al. 2020, algorithm 3). A query draws two windows.
 // It sets the perturbation in the second window to 0. The perturbation in the first window grows, so that the whole
 // perturbation has norm ε. In each channel, the new perturbation in the first window has the direction of a sum of two
-// terms. One term is the old perturbation there, scaled to norm 1 unless it is 0. The other term is twoBumps with a
-// random sign. If the image has room, the sides of windows are odd and at least 3, as in the authors' implementation.
+// terms. One term is the old perturbation there, scaled to norm 1 unless it is 0. The other term is a pattern of two
+// bumps with a random sign (see twoBumps). If the image has room, the sides of windows are odd and at least 3, as in
+// the authors' implementation.
 func (w *walk) proposeL2(s *Search, query int) []float32 {
 	if query == 0 {
 		return w.tile(s)

@@ -75,8 +75,8 @@ func TestFlipIsMartingale(t *testing.T) {
 	}
 }
 
-// crossing returns the probability that E reaches 1/γ within n votes, if each vote is for B with probability theta and
-// for A otherwise. It sums over all sequences of votes.
+// crossing returns the probability that the evidence E of Flip reaches 1/γ within n votes. Each vote is for B with
+// probability theta, and for A otherwise. It sums over all sequences of votes.
 func crossing(n int, theta, gamma float64) float64 {
 	alive, crossed := []float64{1}, 0.
 	for k := 1; k <= n; k++ {

@@ -110,7 +110,7 @@ func (r *reached) add(n, first, last int, gain, loss uint64) {
 // = M means that none comes after p'.
 type gains struct {
 	m   int
-	sum []fixedpoint.Sum // [M+1, M+1] by (p'+1, p)
+	sum []fixedpoint.Sum // matrix [M+1, M+1]; the pair (p', p) is in row p'+1 and column p
 }
 
 func (g gains) gain(p0, p int) fixedpoint.Sum { return g.sum[(p0+1)*(g.m+1)+p] }

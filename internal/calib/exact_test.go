@@ -71,8 +71,9 @@ func byAssignment(b Bins, intervals []Bounded, w []float64) float64 {
 	return best
 }
 
-// bySigns is the oracle for few bins. A sign vector gives the gap of each bin the sign + or −. For every sign vector,
-// bySigns puts each sample in the reachable bin where it contributes most.
+// bySigns is an oracle for few bins: it computes the largest calibration error by trying every sign vector. A sign
+// vector gives the gap of each bin the sign + or −. For every sign vector, bySigns puts each sample in the reachable
+// bin where it contributes most.
 func bySigns(b Bins, intervals []Bounded) float64 {
 	m := b.Len()
 	var best float64

@@ -49,8 +49,8 @@ func largestRefuted(reached func(m float64) bool) float64 {
 // ν/(1+νm).) Any average over ν and ε also has an expectation of at most 1. The signs are constant in each bin of a
 // partition of the sorted scores into 1, 2, 4, …, 128 bins of equal counts. A path is one sign ε_b for each bin b. In
 // the average, the weight of a path is its probability under a Markov chain. The first sign is 1 or −1 with probability
-// ½ each. From each bin to the next, the sign changes with probability θ. For B bins, θ is ½ or 1/B. For one bin, θ is
-// ½. The forward algorithm adds up all paths in O(B):
+// ½ each. From each bin to the next, the sign changes with probability θ. For B bins, the average uses both θ = ½ and θ
+// = 1/B. For one bin, θ is ½. The forward algorithm adds up all paths in O(B):
 //
 //	F_b(ε) = Q_b(ε)·[(1−θ)·F_{b−1}(ε) + θ·F_{b−1}(−ε)],  Q_b(ε) = Π_{i∈b} (1+ν·ε·r_i).
 //

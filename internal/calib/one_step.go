@@ -69,8 +69,8 @@ func newOneStep(s *Sample, delta float64, candidates int) oneStep {
 	}
 }
 
-// The method 'population' returns an upper bound on CE for A = a: c⁺, the largest value of CE that the data do not
-// refute. If the argument 'means' is true, the projection gives bin means, so |h_i| ≤ 1.
+// The method 'population' returns c⁺ for A = a (see oneStep). c⁺ is an upper bound on CE: the largest value of CE that
+// the data do not refute. If the argument 'means' is true, the projection gives bin means, so |h_i| ≤ 1.
 func (o oneStep) population(a float64, means bool) float64 {
 	return o.largest(a, func(c float64) float64 {
 		e := mixedExponent(a, c)

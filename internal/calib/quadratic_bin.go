@@ -234,7 +234,8 @@ func (b *quadraticBin) peakOf(in *peakCells, point func(q float64) quadraticPoin
 	return math.Inf(-1)
 }
 
-// A peakCell is the range between two neighbouring points of a bin, with bounds on u_b and ln A_b in the cell.
+// A peakCell is the range of q between two neighbouring quadraticPoints of a bin. It also holds bounds on u_b and ln
+// A_b in this range.
 //
 // u_b is convex, so it is below its chord. Put θ = ln(q/(1−q)). Then ln A_b(q) = ln Z(θ) + m ln(1−q), where Z(θ) = Σ_N
 // C(m, N)φ(N)e^{θN} and φ(N) = e^{−λX_b(N)}. ln Z is convex in θ with a slope from 0 to m, so it is below its chord

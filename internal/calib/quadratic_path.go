@@ -16,10 +16,10 @@ import "math"
 //
 //	mean_b|d| ≤ |g| + min(f_b(η̄) − |g| + e_b·v_b, (r−|g|)₊²/(2r)).
 //
-// The first argument of min comes from step 3. Proof for the second argument: |·| is convex. So, for an interval [a,
-// a+r] with a ≤ 0 ≤ a+r, mean_b|d| is largest if all d_i are at the ends of the interval. Then mean_b|d| = −a +
-// (g−a)(2a+r)/r. This is largest at a = (g−r)/2, where it is (g²+r²)/(2r) = |g| + (r−|g|)²/(2r). If |g| ≥ r, all d_i
-// have one sign and mean_b|d| = |g|. ∎
+// The first argument of this min comes from step 3 of BinnedQuadratic. Proof for the second argument: |·| is convex.
+// So, for an interval [a, a+r] with a ≤ 0 ≤ a+r, mean_b|d| is largest if all d_i are at the ends of the interval. Then
+// mean_b|d| = −a + (g−a)(2a+r)/r. This is largest at a = (g−r)/2, where it is (g²+r²)/(2r) = |g| + (r−|g|)²/(2r). If
+// |g| ≥ r, all d_i have one sign and mean_b|d| = |g|. ∎
 //
 // For every μ ≥ 0 and ν ≥ 0, steps 1 to 4 and ΣTV_b ≤ V give
 //
@@ -36,8 +36,8 @@ import "math"
 // programming finds this maximum exactly. The state is the integer k at the last score of a bin. In each bin, a path
 // goes from a state k to a state k' through the integers from i to j, which include k and k'.
 //
-// The states of bin b are a window of integers around s̄_b. If a path leaves the window, the nearest state of the
-// window takes the place of each state outside. This does not increase the variation of the path, but it can lower the
+// The states of bin b are a window of integers around s̄_b. If a path leaves the window, each of its states outside is
+// replaced by the nearest state of the window. This does not increase the variation of the path, but it can lower the
 // v_b. A lower v_b is allowed: ν is at least as large as every slope of E_b in v, so E_b − ν·v_b decreases in v_b. The
 // lowest state and the highest state of the window stand for everything beyond the window. At these two states, F_b is
 // the maximum over all q beyond the window. A state in the window of the next bin may lie beyond the window of this

@@ -39,7 +39,7 @@ func TestQuadraticPathFromTheFormulas(t *testing.T) {
 			const n = 24
 			s, d, _, plain := pathFixture(t, n, 5, law, variation)
 			mu := 0.9 * plain.mu
-			path := newPathLattice(d, 1./64, 64) // the windows hold all states
+			path := newPathLattice(d, 1./64, 64) // the window of every bin holds all states
 			got, narrow := path.at(mu), newPathLattice(d, 1./64, 16).at(mu)
 			price := mu / d.lambda
 			omega := (-math.Log1p(-d.kappa) - d.kappa) / d.kappa // ωκ

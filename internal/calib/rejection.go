@@ -80,8 +80,9 @@ type RejectionCurve struct {
 	// An example is fooled if its clean answer is right and an answer under attack is wrong. For each fooled example,
 	// the field 'fooled' has the highest confidence of the wrong answers under attack.
 	fooled ascending
-	// The field 'listed' is for the denominator of listing 2. For a fooled example, it holds the clean confidence or
-	// the value in the field 'fooled', whichever is higher. For any other example, it holds the clean confidence.
+	// The field 'listed' is for the denominator of listing 2 of Stutz's article. For a fooled example, it holds the
+	// clean confidence or the value in the field 'fooled', whichever is higher. For any other example, it holds the
+	// clean confidence.
 	listed ascending
 }
 

@@ -70,7 +70,7 @@ func TestRMSCEEstimateFromTheFormula(t *testing.T) {
 					most = max(most, largest[m])
 				}
 				if smallest < other {
-					continue // the pattern leaves out a gap that is larger than one of its own gaps
+					continue // skip this pattern, because a gap outside it is larger than a gap in it
 				}
 				norm = math.Sqrt(norm)
 				want.Lower = max(want.Lower, sum/norm-

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Each set of two of five rows is equally likely, and a subsample of all rows is the sample.
+// All pairs of two of the five rows are equally likely. A subsample of all rows is the sample itself.
 func TestSubsample(t *testing.T) {
 	s := draw(5, 1, (*rand.Rand).Float64, uniform01)
 	counts := map[[2]uint64]int{}

@@ -303,7 +303,7 @@ func (b AttackBounds) WithFailures(share float64) AttackBounds {
 
 // A Statement holds for all predictions of a dataset simultaneously.
 type Statement struct {
-	Failures int64 // at most Failures intervals fail
+	Failures int64 // upper bound on the number of intervals that fail
 	AttackBounds
 }
 

@@ -30,7 +30,7 @@ func (c *VoteCertifier) proved(o observation, margin float64) (b marginBound, fo
 	if c.params.Method != ExactMargin || o.two || o.beaten() || o.n-o.a > mostOthers || math.IsNaN(margin) {
 		return b, false
 	}
-	const rounding = 1 + 0x1p-27 // covers the rounding of numbers with nine digits
+	const rounding = 1 + 0x1p-27 // factor that covers the rounding of a margin to nine digits
 	b = c.bonferroni(o)
 	if b.margin >= margin*rounding || !(margin > 0) {
 		return b, true

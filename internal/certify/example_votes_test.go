@@ -7,8 +7,8 @@ import (
 	"github.com/rscert/rscert/internal/certify"
 )
 
-// All sound methods bound the margin Φ⁻¹(p_A) − Φ⁻¹(p_B) from the same votes. The default comes first. There are 90
-// votes for the class, 5 for the runner-up and 5 for the rest.
+// All sound methods bound the margin Φ⁻¹(p_A) − Φ⁻¹(p_B) from the same votes. The default method comes first. There are
+// 90 votes for the class, 5 for the runner-up and 5 for the rest.
 func ExampleVoteMethods() {
 	for _, method := range certify.VoteMethods() {
 		if !method.Sound {

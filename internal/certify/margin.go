@@ -82,7 +82,8 @@ func (f frontier) point(y float64) (q1, q2, slope float64) { return f.scale.poin
 
 func (f frontier) reach(q1 float64) float64 { return f.scale.reach(f.margin, q1) }
 
-// A node is a distribution (q1, q2, q3) with an upper bound on the logarithm of the event's probability.
+// A node is a distribution (q1, q2, q3), with an upper bound on the logarithm of the probability of the search's event
+// (see the type 'event').
 type node struct {
 	q    [3]float64
 	logP float64

@@ -87,8 +87,8 @@ func (e *event) holds(x1, x2 int64) bool {
 	}
 	s1, s2 := e.order.enclose(x1), e.order.enclose(e.order.n-x2)
 	if e.strict {
-		// If an outcome ties with the observed outcome, a rounding error may make its T slightly larger. The tolerance
-		// 1e-12 keeps such outcomes out of the event.
+		// If an outcome ties with the observed outcome, a rounding error may make its T (see the type 'order') slightly
+		// larger. The tolerance 1e-12 keeps such outcomes out of the event.
 		t := s1.Lower + s2.Lower
 		return t > e.level+1e-12*math.Abs(e.level)
 	}
@@ -113,8 +113,8 @@ func (e *event) threshold(x2, near int64) int64 {
 		return *cell - 1
 	}
 	top := e.order.n - x2 + 1
-	// The loop keeps two conditions: lo is −1 or (lo, x2) is not in the event, and hi is top or (hi, x2) is in the
-	// event.
+	// The loop keeps two conditions. First, lo is −1, or (lo, x2) is not in the event. Second, hi is top, or (hi, x2)
+	// is in the event.
 	lo, hi := int64(-1), top
 	x := min(max(near, 0), top-1)
 	for step := int64(1); lo+1 < hi; step *= 2 {

@@ -13,7 +13,7 @@ import (
 // Tally sums up certificates that share one method and one α. A Tally keeps 8 bytes per correct certificate, so even a
 // run of millions of examples fits into memory. The zero value is empty.
 type Tally struct {
-	first        Certificate // the first certificate, without bounds
+	first        Certificate // the first certificate; its field Bounds is nil
 	idealised    bool        // true if some certificate is idealised
 	samples      int64
 	quantisation float64

@@ -32,7 +32,7 @@ type tangent struct {
 	radii []tangentAt
 }
 
-// tangentAt holds both bounds at one radius.
+// tangentAt describes the lower and the upper bound at one radius.
 type tangentAt struct {
 	low, high tangentSide
 }

@@ -18,7 +18,7 @@ type Target struct {
 	Law    law.Name // law of the noise; empty for the Gaussian law
 	Margin MarginKind
 	Class  Class
-	// Alpha is the failure probability of all statements about an example. It is in (0, 1).
+	// Alpha is the allowed probability that any of the statements about an example is wrong. It is in (0, 1).
 	Alpha float64
 	// Level is the part of Alpha that the bounds may use if noise is drawn from random words of finite length
 	// (smoothing.Deflate). For idealised noise, 0 means all of Alpha. For exact noise, 0 is an error.

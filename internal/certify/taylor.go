@@ -33,5 +33,6 @@ func taylorSample(a, b float64) float64 {
 	return min(max((probitTaylor(a)-probitTaylor(b)+top)/(2*top), 0), 1)
 }
 
-// taylorMargin returns the margin for a lower bound on the mean of the rescaled samples.
+// taylorMargin returns the margin that follows from 'lower', a lower bound on the mean of the rescaled samples (see
+// taylorSample).
 func taylorMargin(lower float64) float64 { return (2*lower - 1) * 2 * probitTaylor(1) }

@@ -38,7 +38,8 @@ func (m VoteMethod) String() string { return string(m) }
 // Sound reports whether the failure probability of m is at most α for every classifier.
 func (m VoteMethod) Sound() bool { return m == Splitting || voteMethods.sound(m) }
 
-// Ranks reports whether m supports certificates of ranks. The same methods support the modes NoneIgnore and NoneSafe.
+// Ranks reports whether m supports certificates that the class is among the first k classes (Claim.TopK). The same
+// methods support the modes NoneIgnore and NoneSafe.
 func (m VoteMethod) Ranks() bool { return m == ExactMargin || m == Bonferroni }
 
 // MarshalText returns the name, or empty text if no name is set.

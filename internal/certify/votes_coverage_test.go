@@ -168,8 +168,8 @@ func simulateCoverage(t *testing.T, runs int64, ns []int64) {
 	}
 }
 
-// multinomial draws the votes of n samples, class by class. Each count has a conditional binomial distribution. The
-// function inverts this distribution, starting at its mode.
+// multinomial draws the votes of n samples, class by class. Given the counts of the earlier classes, each count has a
+// binomial distribution. The function inverts this distribution, starting at its mode.
 func multinomial(rng *rand.Rand, n int64, p []float64) []int64 {
 	x := make([]int64, len(p))
 	left, rest := n, 1.0

@@ -153,7 +153,7 @@ func appendCell(b []byte, sum uint32) []byte { return fmt.Appendf(b, "%s%0*x", m
 func isCell(b []byte) bool { return len(b) == cellLen && string(b[:len(mark)]) == mark }
 
 // compare returns the state of the checksum in 'cell'. The text is the concatenation of 'parts'. The argument 'sum' is
-// the CRC of the text from the start value s.
+// the CRC of this text, computed with the start value s.
 func (s Seed) compare(cell []byte, sum uint32, parts ...[]byte) State {
 	var want [cellLen]byte
 	if bytes.Equal(cell, appendCell(want[:0], sum)) {

@@ -39,7 +39,7 @@ type Array struct {
 }
 
 // Job is one submission of all tasks of the array or of some of them. Its field Shards holds the numbers of these
-// tasks. In a single run, these are the numbers of the shards.
+// tasks. If the array is for a single run and not for a sweep, each task has the number of its shard.
 type Job struct {
 	ID      string `json:"id"`
 	Cluster string `json:"cluster,omitempty"` // name of the cluster in a federation

@@ -15,12 +15,12 @@ type countPair struct{ t, need int64 }
 // A pairSearch looks for the best pair t → t′ among the pairs whose claim is proved (see the type 'pairClaim'). Let p
 // be the probability that a noisy score reaches the threshold. If p = t′/(m′+1), the set of the query includes the
 // class with probability about ½. If p = t/(m+1), calibration counts the example as covered with probability about ½.
-// The gap of a pair is Q(t/(m+1)) − Q(t′/(m′+1)), where Q is the quantile function of the law. So the pair acts as if
-// the shift of the attack were the gap. The true shift is ρ. The t-th and t′-th largest scores vary least if t/(m+1) ≥
-// ½ ≥ t′/(m′+1). So among the pairs with this property, the pair with the least gap is the best. The search considers
-// other pairs only if it can prove none of these. For m = m′, the pairs t → t′ and m+1−t′ → m+1−t have equal gaps. Of
-// these two, the pair with the smaller t is better. The search itself needs no proof, because it returns only a pair
-// that is proved.
+// The gap of a pair is Q(t/(m+1)) − Q(t′/(m′+1)), where Q is the quantile function of the law. So the pair behaves as
+// if the attack's shift were equal to this gap. The true shift is ρ. The t-th and t′-th largest scores vary least if
+// t/(m+1) ≥ ½ ≥ t′/(m′+1). So among the pairs with this property, the pair with the least gap is the best. The search
+// considers other pairs only if it can prove none of these. For m = m′, the pairs t → t′ and m+1−t′ → m+1−t have equal
+// gaps. Of these two, the pair with the smaller t is better. The search itself needs no proof, because it returns only
+// a pair that is proved.
 type pairSearch struct {
 	law     law.Additive
 	shift   float64

@@ -11,7 +11,8 @@ import (
 
 // An exampleLaw is a probability distribution of examples. The examples are of one or more kinds. The slice 'shares'
 // holds the probability of each kind. Every score is one of several numbers, which are called levels. The levels are
-// numbered in ascending order. The function p returns the probability that a noisy score of a kind reaches a level.
+// numbered in ascending order. For a kind of example and a level, the function p returns the probability that a noisy
+// score of such an example reaches the level.
 type exampleLaw struct {
 	name   string
 	levels int

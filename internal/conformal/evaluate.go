@@ -214,7 +214,7 @@ func (s *sizeBound) add(counts []int64) {
 
 // CertifiedSize bounds the mean size of sets under the worst attack within the radius (certified_size.go).
 type CertifiedSize struct {
-	N     int64   `json:"n"`     // queries
+	N int64 `json:"n"` // queries
 	// mean of ΣW(N_y) over the queries; the expectation of Mean is an upper bound on the mean size of sets under attack
 	Mean  float64 `json:"mean"`
 	Upper float64 `json:"upper"` // upper confidence bound on the expectation of Mean, for independent queries

@@ -6,10 +6,11 @@ import (
 )
 
 // Exchangeability describes the number of misses of one Cell. It compares this number with the distribution of the
-// number of misses for exchangeable examples and queries. Let S_i be the same numbers as in the comment on the method
-// thresholds.rank. Suppose that the threshold is the k-th smallest S_i of n examples, and that a query misses exactly
-// if its own number S is below the threshold. Then the number of misses of N queries is BetaBin(N; k, n+1−k), or
-// stochastically smaller if scores are tied. This follows from the beta distribution of the coverage (Vovk 2012).
+// number of misses for exchangeable examples and queries. Let S_i be the t-th largest score of example i (see the
+// comment on the method thresholds.rank). Suppose that the threshold is the k-th smallest S_i of n examples, and that a
+// query misses exactly if its own number S is below the threshold. Then the number of misses of N queries is BetaBin(N;
+// k, n+1−k), or stochastically smaller if scores are tied. This follows from the beta distribution of the coverage
+// (Vovk 2012).
 //
 // With Design.OwnRange the number of misses is stochastically at most BetaBin(N; k+2, n−1−k), even if every query
 // outside the range of the calibration data misses. Proof: the probability that a query is inside the range depends on

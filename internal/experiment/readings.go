@@ -119,8 +119,9 @@ func compared(x looked, answers []int) (right, now int) {
 	return right, now
 }
 
-// The function 'better' reports whether clearly more answers are right under a reading than for the data as given. It
-// uses McNemar's exact test. The argument 'readings' is the number of readings that are tested.
+// The function 'better' compares the answers under a reading (another interpretation of the data) with the answers for
+// the data as given. It reports whether clearly more answers are right under the reading. It uses McNemar's exact test.
+// The argument 'readings' is the number of readings that are tested.
 func better(x looked, answers []int, readings int) bool {
 	var lost, gained int64
 	for i, k := range answers {

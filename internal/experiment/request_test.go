@@ -9,8 +9,8 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// TestRequest sends values of a data set as requests, on the lattice of bytes. It checks that the inputs of the
-// requests equal the inputs of the data set. It also checks which values Request refuses.
+// TestRequest sends the values of a data set as requests to an experiment with the lattice of bytes. It checks that the
+// inputs of the requests equal the inputs of the data set. It also checks which values Request refuses.
 func TestRequest(t *testing.T) {
 	open := func(s spec.Spec) *Experiment {
 		e, err := Open(t.Context(), s, (&said{}).console())

@@ -21,7 +21,7 @@ type Intake int
 const (
 	Floats   Intake = iota
 	Integers        // values are rounded to the nearest integer (halves up) and clamped to the type's range
-	Bytes           // values are rounded in the same way and clamped to 0…255
+	Bytes           // values are rounded to the nearest integer (halves up) and clamped to 0…255
 )
 
 // Adaptation records the edits that the function 'adapt' made to a model.

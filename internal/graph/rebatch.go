@@ -93,7 +93,7 @@ type edit struct {
 // Facts describes the values of a model in one run (see Learn).
 type Facts struct {
 	Shapes map[string][]int64 // shapes, by name of the value
-	Ints   map[string][]int64 // vectors that are parameters of nodes, by name of the value
+	Ints   map[string][]int64 // contents of the integer vectors that are parameters of nodes, by name of the vector
 }
 
 // rebatch proves that the samples of a batch are independent. It also finds the edits that make the graph accept

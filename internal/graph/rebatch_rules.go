@@ -66,7 +66,7 @@ func to(at position) []option { return []option{{places: []position{at}}} }
 // The method 'moved' returns a copy of the position with another dimension.
 func (p position) moved(dim int) position { return position{dim, p.outer, p.inner} }
 
-// The method 'alone' reports whether the batch is the only index in its dimension.
+// The method 'alone' reports whether the batch shares its dimension with no other indices.
 func (p position) alone() bool { return p.outer == 1 && p.inner == 1 }
 
 // axisOf returns the axis that the node's attribute gives, or the argument 'absent' if the node has no such attribute.

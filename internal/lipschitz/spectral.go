@@ -134,5 +134,5 @@ func (a matrix) frobenius() float64 {
 
 func square(x float64) float64 { return x * x * up }
 
-// rounding returns γ_n, rounded up.
+// rounding returns γ_n (see SpectralNorm), rounded up.
 func rounding(n int) float64 { return float64(n+2) * unit / (1 - float64(n+2)*unit) * up }

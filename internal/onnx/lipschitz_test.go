@@ -11,9 +11,9 @@ import (
 
 // TestLipschitzBoundOfPairs tests 300 pairs of inputs for each of two models. The scores of a pair must not differ by
 // more than the bound of package lipschitz allows. The inputs of a pair differ by a random vector plus a unit vector.
-// The unit vector has the direction in which the inputs of one earlier pair differed. For this pair, the change of the
-// scores divided by the distance between the inputs was the largest so far. The inputs of the first pair differ only by
-// the random vector.
+// The unit vector has the direction in which the inputs of one earlier pair differed. Of all pairs so far, this earlier
+// pair had the largest ratio of the change of the scores to the distance between the inputs. The inputs of the first
+// pair differ only by the random vector.
 func TestLipschitzBoundOfPairs(t *testing.T) {
 	for _, path := range []string{"../../testdata/mnist-torch.onnx", "../../testdata/mnist-cnn.onnx"} {
 		file, err := graph.ReadModel(path)

@@ -18,8 +18,8 @@ import (
 // This file runs graphs that add noise to the inputs and turn scores into votes. For each batch, rscert sends keys and
 // counters to the device. If the batch's examples differ from the previous batch's examples, rscert also sends the
 // lattice points of the batch's examples. The device returns a vote of 4 bytes for each row. The device could return
-// counts of votes per example instead. But these counts would take fewer bytes only for models with few classes. The
-// graph would also have to know which rows belong to each example.
+// counts of votes per example instead. But these counts would take fewer bytes than the votes only if the model has few
+// classes. The graph would also have to know which rows belong to each example.
 
 // The type 'noisy' is a session whose graph makes the noise.
 type noisy struct {

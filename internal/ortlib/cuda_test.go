@@ -72,7 +72,8 @@ func TestPythonPackagesRunsNothingPlanted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	t.Setenv("PYTHONPATH", ":.:"+dir) // isolated mode also ignores this absolute folder, although the user chose it
+	// Python's isolated mode (-I) also ignores this absolute folder, although the user chose it
+	t.Setenv("PYTHONPATH", ":.:"+dir)
 	if len(pythonPackages()) == 0 {
 		t.Skip("no python3")
 	}

@@ -125,7 +125,7 @@ func TestLeaderMeans(t *testing.T) {
 		m        int
 		p1, p2   float64
 		want     float64
-		relative float64 // upper bound on the ratio of the standard deviation to the mean
+		relative float64 // upper bound on the ratio of the standard deviation of the number of votes to the mean number
 		runs     int
 	}{{10, .9, .06, 20.6, .5, 4000}, {10, .7, .18, 54, .7, 3000}, {2, .55, .45, 1836, .9, 400}} {
 		rng := rand.New(rand.NewPCG(3, 4))

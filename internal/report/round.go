@@ -64,8 +64,8 @@ func (d decimal) shortest() string {
 	if d.digits == "" {
 		return "0"
 	}
-	// The shortest decimal of a float64 keeps its digits when it is read as a float64 and printed again. With a shift,
-	// the last digits can change if there are more than 15 digits.
+	// The shortest decimal of a float64 keeps its digits when it is read as a float64 and printed again. After a shift
+	// of the decimal point (see parseDecimal), the last digits can change if there are more than 15 digits.
 	x, _ := strconv.ParseFloat("0."+d.digits+"e"+strconv.Itoa(d.point), 64)
 	if d.negative {
 		x = -x

@@ -186,8 +186,8 @@ func TestWarnings(t *testing.T) {
 }
 
 // TestStages runs a sequence of attacks. The result must count the examples that each attack broke, and name the attack
-// that broke each example. The examples that no attack broke must give the robust accuracy. The batch size and the
-// number of threads must not change the result.
+// that broke each example. The robust accuracy must count exactly the examples that no attack broke. The batch size and
+// the number of threads must not change the result.
 func TestStages(t *testing.T) {
 	p := smallModel{classes: 5}.attackPlan(t, attack.Standard)
 	p.Threat.Epsilon = .1

@@ -14,7 +14,7 @@ import (
 type probe struct {
 	stream int // number of the noise stream; tests with the same seed have different streams
 	input  smoothing.Input
-	first  int64 // samples before the first decision
+	first  int64 // number of samples that the method Goal asks for first
 	most   int64
 	// decided reports whether the outcome of the test is known, so that no further samples are needed. The sampler
 	// calls it with growing numbers of samples.

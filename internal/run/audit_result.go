@@ -217,7 +217,8 @@ func (r *rounds) result(c certify.Certificate) AuditedExample {
 // two ways. First, by the example's own tests. Second, by audit.Chains, which tests the first-round candidates of all
 // examples together, at one familywise level.
 func (r *Audited) listed(done []*rounds, run *runfolder.Run) []float64 {
-	chains := make([][]float64, len(r.Examples)) // unfinished examples leave an empty chain
+	// one chain of p-values per example; the chain of an unfinished example stays empty
+	chains := make([][]float64, len(r.Examples))
 	tests := make([][]AuditTest, len(done))
 	kept := smoothing.Deflate(1, run.Noise.Eta, r.Verify*run.Inputs())
 	for i, lines := range done {

@@ -232,8 +232,8 @@ func (a *answering) begin(now runfolder.Run, r *Predicted) (err error) {
 		most := max(n, c.N)
 		now.Parameters.Certification = *c
 		now.Parameters.N = most
-		// An answer may take more votes than c.N. So the correction of the level of 'target' must cover the random
-		// words of the noise for 'most' votes, not only for c.N.
+		// An answer may take more votes than c.N. The level of 'target' allows for the finite length of the noise's
+		// random words. So it must allow for the words of 'most' votes, not only of c.N votes.
 		target := now.Target(c.Alpha)
 		now.Parameters.N = c.N
 		if a.certifiers, err = now.Parameters.Certifiers(target); err != nil {

@@ -40,7 +40,8 @@ type running struct {
 	accuracy certify.Accuracy // accuracy of the model and of the smoothed classifier
 	samples  int64            // number of samples of all certificates, in both phases
 	none     int64            // number of samples that voted for no class
-	compared int64            // number of samples that were rerun, alone and among other inputs
+	// number of samples that were rerun twice: once alone, and once in a batch with other inputs
+	compared int64
 
 	taken func(runfolder.Record) // if not nil, receives every record; Verify sets it
 }

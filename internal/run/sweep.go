@@ -95,7 +95,7 @@ type PointForecast struct {
 // PlanSweep forecasts the time of each point's run, as PlanRun does, and the time of the whole sweep.
 func PlanSweep(ctx context.Context, points []SweepPoint, deadline time.Duration, console experiment.Console) (f SweepForecast, err error) {
 	for k := range points {
-		points[k].Plan.Out = "-" // PlanRun chooses a folder of its own
+		points[k].Plan.Out = "-" // a placeholder: PlanRun uses a folder of its own instead
 	}
 	if err := ValidateSweep(points); err != nil {
 		return f, err

@@ -191,8 +191,8 @@ func (f *Folder) noteMove(then Run) error {
 // Moved returns the earlier kinds of GPUs if a resumed run continues on other kinds. Otherwise it returns nil.
 func (f *Folder) Moved() []string { return f.moved }
 
-// OtherLibrary returns the SHA-256 of the earlier library if a resumed run continues with a different library of the
-// same version. Otherwise it returns "".
+// OtherLibrary returns the SHA-256 of the earlier ONNX Runtime library if a resumed run continues with a different
+// library file of the same version. Otherwise it returns "".
 func (f *Folder) OtherLibrary() string { return f.otherLibrary }
 
 func lockFolder(dir string, run Run) (*Folder, error) {

@@ -34,7 +34,7 @@ type Noise struct {
 }
 
 // arithmetic returns certify.Exact if the run's certificates hold for noise on a lattice, and certify.Idealised for
-// noise in floats. Format 1 had only noise in floats.
+// noise in floats. Runs in format 1 (Run.Schema) had only noise in floats.
 func (r Run) arithmetic() certify.Arithmetic {
 	if r.sealed() && r.Parameters.Noise == spec.Lattice {
 		return certify.Exact

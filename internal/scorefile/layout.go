@@ -90,7 +90,7 @@ func (s Shape) FileSize() int64 {
 // npyHeader returns the header of an array in npy format 1.0. The header holds a Python dictionary, and blanks pad the
 // header to a multiple of 64 bytes.
 func npyHeader(dict string) []byte {
-	const before = 10 // magic, version and length
+	const before = 10 // number of bytes before the dictionary: the magic string, the version and the length
 	length := (before+len(dict)+1+63)/64*64 - before
 	h := binary.LittleEndian.AppendUint16([]byte("\x93NUMPY\x01\x00"), uint16(length))
 	return fmt.Appendf(h, "%-*s\n", length-1, dict)

@@ -24,7 +24,7 @@ import (
 )
 
 // fake is a classifier of inputs of shape [1,1,2]. It has 3 classes. Its predicted class is 255 times the first value
-// of the input, rounded, even if it has no such class.
+// of the input, rounded. This number need not be one of the 3 classes.
 type fake struct {
 	bytes bool
 	hold  chan struct{} // if not nil, answers wait until this channel is closed

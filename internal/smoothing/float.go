@@ -122,7 +122,7 @@ func squares(y, z uint64) uint32 {
 	return uint32((x*x + z) >> 32)
 }
 
-// boxMuller sets dst to the Gaussians of the words, pair by pair.
+// boxMuller turns each pair of random words into a pair of Gaussian numbers, and writes the numbers to dst.
 //
 // Error of the radius. Let k = 2⁴⁰·u = 2^e·m with 1 ≤ m < 2. Write m = c·(1+t), where c is the multiple of 1/128
 // nearest to m, so |t| ≤ 2⁻⁸. Then −2 ln u = 2(40−e) ln 2 − 2 ln c − 2t + t² − ⅔t³, with an error of at most t⁴/2 ≤

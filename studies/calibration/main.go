@@ -245,7 +245,8 @@ func drawCurves(curves [][]curve, path string) error {
 	return os.WriteFile(path, figure, 0o644)
 }
 
-// realData prints AUROC and bounds as functions of h, for the saved scores of a real classifier.
+// realData prints the AUROC and bounds on the calibration error for the saved scores of a real classifier, as functions
+// of the bandwidth h of the perturbation.
 func realData(path string) error {
 	t, err := table.Read(context.Background(), path, table.Options{Required: []string{"score", "label"}})
 	if err != nil {

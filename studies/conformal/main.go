@@ -91,7 +91,7 @@ type rule struct {
 	params conformal.Params
 }
 
-// rules lists the rules of the table for a radius and a miss probability.
+// rules lists the rules that the table compares, for the given σ, radius and miss probability.
 func rules(sigma, radius, miss float64) []rule {
 	of := func(name string, r conformal.Rule, draws, calibration int64) rule {
 		return rule{name, conformal.Params{

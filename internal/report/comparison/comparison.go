@@ -66,7 +66,8 @@ type AccuracySpread struct {
 	Spread
 }
 
-// ByMargin holds the certified accuracy by margin, over all subsamples.
+// ByMargin holds the mean and the standard deviation over all subsamples of two kinds of figures: the certified
+// accuracy at each margin, and the average margin.
 type ByMargin struct {
 	Certified []MarginSpread `json:"certified_accuracy"`
 	// Average is the average margin. An example without a correct certificate counts with a margin of 0.

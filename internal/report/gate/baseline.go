@@ -57,8 +57,8 @@ type AccuracyChange struct {
 	High float64 `json:"high"`
 	// P is the p-value of McNemar's exact test, two-sided (binomial.McNemar).
 	P float64 `json:"p"`
-	// Adjusted is the p-value after Holm's procedure for all rows that the reader sees together (see the function
-	// 'holm'). Differs means that Adjusted is at most 1 − Level: the data show a difference.
+	// Adjusted is the p-value after Holm's procedure. The procedure covers all rows that the reader sees together (see
+	// the function 'holm'). Differs means that Adjusted is at most 1 − Level: the data show a difference.
 	Adjusted float64 `json:"adjusted_p"`
 	Differs  bool    `json:"differs"`
 }

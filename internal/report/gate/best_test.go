@@ -138,9 +138,9 @@ func coinRun(random *rand.Rand, name string, examples int, alpha float64, least 
 
 // TestBestPays chooses the best of 20 runs in each trial. The models answer by tossing a coin, so each certificate at
 // radius 0.5 is wrong, and the true certified accuracy at this radius is 0. The requirement says that the true
-// certified accuracy of the best run is at least 0.01. So the requirement is false, and in each trial the check must
-// report it as met with probability at most δ. If each run used the full δ, some run would meet the requirement in many
-// more trials.
+// certified accuracy of the best run is at least 0.01. So the requirement is false. In each trial, the probability that
+// the check reports it as met must be at most δ. If each run used the full δ, some run would meet the requirement in
+// many more trials.
 func TestBestPays(t *testing.T) {
 	const trials, freeTrials, runs, examples, n = 60, 25, 20, 100, 1024
 	const alpha, delta = 0.01, 0.1

@@ -59,8 +59,9 @@ type Options struct {
 	AxesRadius float64
 	Level      float64 // confidence level of the intervals
 	Delta      float64 // allowed failure probability of a statement about the dataset
-	// Choices is the number of runs from which the best one is chosen. The summary of each run uses Delta/Choices. So
-	// the statements about all these runs hold at once with probability 1 − Delta. 0 means that no run is chosen.
+	// Choices is the number of runs from which the best one is chosen. The summary of each run uses Delta/Choices in
+	// place of Delta. So the statements about all these runs hold at once with probability 1 − Delta. 0 means that no
+	// run is chosen.
 	Choices int
 	Bins    int       // number of bins for the calibration error
 	Taus    []float64 // thresholds of the confidence-thresholded error

@@ -491,7 +491,8 @@ func Comparison(c gate.Comparison) (caption string, table report.Table, notes []
 	return caption, table, append(notes, says(c.Cautions)...)
 }
 
-// finite formats an average radius, or the difference of two. It prints ∞ or −∞ for a number that stands for infinity.
+// finite formats an average radius, or the difference of two average radii. It prints ∞ or −∞ for a number that stands
+// for infinity.
 func finite(format string, x float64) string {
 	switch inf := math.Inf(1); {
 	case float64(report.RadiusNumber(x)) == inf:

@@ -145,7 +145,8 @@ func TestFormatText(t *testing.T) {
 }
 
 // Text, Markdown and LaTeX must have a separate table for the radii in further norms. CSV must have rows with these
-// norms, and JSON must have the member "norms". For four bytes, an L2 radius of 0.75 is 0.375 in L∞.
+// norms, and JSON must have the member "norms". For inputs of four bytes, an L2 radius of 0.75 implies the L∞ radius
+// 0.375.
 func TestNormsInEveryFormat(t *testing.T) {
 	src := source("run", func(_ int, c *certify.Certificate) { c.Bounds = map[string]float64{"p_a": 0.75} })
 	src.Kind, src.Run = summary.RunKind, &runfolder.Run{Data: runfolder.Data{Shape: []int{4}, Selected: 4}, Noise: runfolder.Noise{Inputs: "values are bytes k/255"}}

@@ -101,7 +101,7 @@ func (f Files) WriteTo(root string) error {
 // is the newest.
 type Choice func(n int) int
 
-// Oldest is the choice of a disk that wrote only what a sync forced.
+// Oldest chooses the oldest state, as on a disk that wrote only what a sync forced it to write.
 func Oldest(int) int { return 0 }
 
 // Newest chooses the newest state, as on a disk that wrote everything.
@@ -144,7 +144,8 @@ func parentsIn(names map[string]int, name string) bool {
 // names returns the names that remain if the power is cut after the events in 'past'. The keys are the paths of all
 // files and folders, and the values are their identities.
 func (r Recording) names(past []Event, choose Choice) map[string]int {
-	durable := map[string]int{} // by folder; changes to the folder's names before this index of 'past' are durable
+	// for each folder, an index of 'past': earlier changes to the folder's names are durable
+	durable := map[string]int{}
 	for _, e := range past {
 		if e.Kind == SyncFolder {
 			durable[e.Path] = max(durable[e.Path], e.Begin)
