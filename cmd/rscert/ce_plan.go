@@ -18,7 +18,7 @@ type cePlan struct {
 }
 
 // planCE prints how many labels each method needs for an upper bound of the size --plan-gap, if the classifier is
-// calibrated. The numbers are estimates. It uses the scores, but no labels.
+// calibrated. The numbers are estimates. planCE uses the scores, but no labels.
 func planCE(ctx context.Context, s streams, path string, o ceOptions) error {
 	if !(o.planGap > 0 && o.planGap < 1) {
 		return badInputf("--plan-gap %v: want a number between 0 and 1", o.planGap)

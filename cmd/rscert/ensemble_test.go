@@ -31,7 +31,8 @@ func inProcess(t *testing.T) func(want int, args ...string) string {
 	}
 }
 
-// The function 'sampling' returns the arguments of a command line that certifies the first digits.
+// The function 'sampling' returns the arguments of a command line that certifies the first images of digits in
+// testdata/mnist.
 func sampling(out string, more ...string) []string {
 	return append([]string{"certify", "--data", "../../testdata/mnist", "--n", "200", "--n0", "50", "--max", "4", "--quiet", "--out", out}, more...)
 }

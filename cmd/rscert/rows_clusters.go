@@ -30,8 +30,8 @@ func clusterFlag(f *pflag.FlagSet, o *clusterOptions, what string) {
 // The method 'find' sets o.set to whether the user gave the flag.
 func (o *clusterOptions) find(cmd *cobra.Command) { o.set = given(cmd, "cluster", &o.column) != nil }
 
-// extend adds the column to the columns that the command reads from the input. It refuses a column that already has a
-// meaning, such as the labels or the weights.
+// extend adds the column of --cluster to the columns that the command reads from the input. It refuses a column that
+// already has a meaning, such as the labels or the weights.
 func (o clusterOptions) extend(columns table.Options) (table.Options, error) {
 	if !o.set {
 		return columns, nil

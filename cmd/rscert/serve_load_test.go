@@ -95,7 +95,7 @@ func (s *served) leanHTTP(t *testing.T) (ask asker, hangUp func() error) {
 // callsPerConnection is the number of clients that share a connection of gRPC.
 const callsPerConnection = 16
 
-// byGRPC returns an asker over gRPC.
+// byGRPC returns a function that sends an image to the server over gRPC (see asker).
 func byGRPC(client oip.GRPCInferenceServiceClient) asker {
 	return func(image []byte) error {
 		a, err := client.ModelInfer(context.Background(), digitsCall([][]byte{image}, 0))

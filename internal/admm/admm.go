@@ -209,7 +209,8 @@ type state struct {
 	square      float64   // ‖λ₂/ρ + a − ½‖²
 	reach       float64   // ‖q₂ − ½‖∞
 	projected   []float64 // [N] the projected copy's confidences
-	hard        []float64 // [M] gaps of the projected copy
+	// [M] per bin: the sum of c_n − z_n over the samples that the projected copy puts into the bin
+	hard        []float64
 	below       []float64 // [M] largest float64 in bin m
 }
 

@@ -265,8 +265,8 @@ func TestADMMFollowsAlgorithm1(t *testing.T) {
 }
 
 // Every estimate is the calibration error of some confidences in the intervals, and is at most the maximum that
-// calib.CCE computes. The calibration error of every step's projected copy is also at most this maximum, up to rounding
-// errors.
+// calib.CCE computes. At every step, the calibration error of the projected copy of the iterate (see Problem.ADMM) is
+// also at most this maximum, up to rounding errors.
 func TestEstimatesAreFeasibleAndBelowExact(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 11))
 	rounds := 40
@@ -322,9 +322,10 @@ func TestEstimatesAreFeasibleAndBelowExact(t *testing.T) {
 // If the predictions resemble those of a certified classifier and the learning rate for the assignment is small, ADMM
 // converges. The constraints are met in the limit, and the relaxed error approaches the projected error. With the rates
 // of the paper's grid, α_a = 0.01 or 0.1, ADMM does not converge. At ρ = 10 the quadratic terms have the curvature ρ(2
-// + M + number of bins out of reach), so the gradient step overshoots. No theorem says that ADMM converges or that the
-// estimate is near the exact value. The test checks only two things. ADMM converges for these predictions. And its
-// estimate is larger than the calibration error of the confidences that have the largest Brier score.
+// + M + K), so the gradient step overshoots. Here M is the number of bins, and K is the number of bins that contain no
+// point of the sample's interval. No theorem says that ADMM converges or that the estimate is near the exact value. The
+// test checks only two things. ADMM converges for these predictions. And its estimate is larger than the calibration
+// error of the confidences that have the largest Brier score.
 func TestADMMConverges(t *testing.T) {
 	if testing.Short() {
 		t.Skip("some seconds")

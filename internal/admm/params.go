@@ -37,7 +37,7 @@ type Params struct {
 	Start  Start
 	RateZ  float64 // learning rate of the confidences, α_z
 	RateA  float64 // learning rate of the assignment, α_a
-	Growth float64 // factor on every ρ after each step, at least 1
+	Growth float64 // every ρ is multiplied by this factor after each step; at least 1
 	Steps  int
 	Rho    float64 // initial value of every ρ; 0 means 0.01 (appendix G.2)
 	MaxRho float64 // largest ρ; 0 means 10 ("we stop increasing ρ at 10")

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// Runs returns every combination, in the order of the lists. Empty lists stand for the paper's values.
+// Runs must return one run for every combination of the grid's values, in the order of the grid's lists. Empty lists
+// stand for the paper's values.
 func TestParamGrid(t *testing.T) {
 	g := ParamGrid{
 		Starts: []Start{FromBrier, FromClean}, RatesZ: []float64{1, 2}, RatesA: []float64{3}, Growths: []float64{4, 5},

@@ -39,7 +39,7 @@ func (s *Search) fab(ctx context.Context, targets []*target) error {
 	})
 }
 
-// chase is FAB on one example.
+// chase is the state of FAB, the fast adaptive boundary attack, on one example.
 type chase struct {
 	*target
 	rivals []int     // the classes that the steps aim at
@@ -272,7 +272,7 @@ type section struct {
 // as a share (see section).
 func (c *section) share() float64 {
 	zero := c.right / (c.right - c.wrong)
-	if !(zero >= 0 && zero <= 1) { // a margin is NaN, or both are zero
+	if !(zero >= 0 && zero <= 1) { // one of the margins is NaN, or both margins are zero
 		zero = .5
 	}
 	return c.inner + (zero+sectionBeyond*(1-zero))*(c.outer-c.inner)

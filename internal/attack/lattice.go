@@ -54,8 +54,8 @@ func (l Lattice) Within(t Threat) Lattice {
 // a search that starts at k = 0 and adds all units in this order, because that search passes through the rounded
 // λ·direction.
 //
-// Let S be the sum Σ k·direction for the result of Move, and let u be the first unit that would break the bound. For
-// every allowed k, the sum Σ k·direction is at most S plus the gain of u.
+// Let S be the sum Σ k·direction for the point that Move returns, and let u be the first unit that would break the
+// bound Step·‖k‖₂ ≤ radius. For every allowed k, the sum Σ k·direction is at most S plus the gain of u.
 func (l Lattice) Move(x []float32, direction []float64, radius float64) (moved []float32, distance float64) {
 	var all []mover
 	for i, u := range direction {

@@ -153,8 +153,8 @@ func (w *walk) form(height, width int) []float64 {
 	return twoBumps(height, width)
 }
 
-// twoBumps returns η of the paper, row by row, with norm 1. It consists of a positive bump on the upper half of the
-// rows and a negative bump of the same norm on the lower half.
+// twoBumps returns η of Andriushchenko et al. 2020, row by row, with norm 1. It consists of a positive bump on the
+// upper half of the rows and a negative bump of the same norm on the lower half.
 func twoBumps(height, width int) []float64 {
 	upper, lower := bump(height/2, width), bump(height-height/2, width)
 	all := make([]float64, 0, height*width)

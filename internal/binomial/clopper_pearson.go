@@ -46,8 +46,8 @@ func lowerBound(x, n int64, alpha float64) (best, width float64) {
 		}
 		logTerm, _ := LogTerm(n, x, p, 1-p)
 		logTail := math.Log(tail.Upper)
-		// Newton's method aims at a tail slightly below α. The relative difference is 2⁻⁴⁶ plus four times the relative
-		// width of the enclosure, so that the tail is proved to be ≤ α after the last step.
+		// Newton's method aims at a tail slightly below α. The relative difference between this target and α is 2⁻⁴⁶
+		// plus four times the relative width of the enclosure. So after the last step, the tail is proved to be ≤ α.
 		slack := 4*(tail.Upper-tail.Lower)/tail.Upper + 0x1p-46
 		gap := logAlpha - slack - logTail
 		scale := math.Exp(logTail-logTerm) / float64(x)

@@ -6,8 +6,8 @@ import (
 	"github.com/rscert/rscert/internal/binomial"
 )
 
-// BinnedBentkus returns an upper bound on the calibration error. It makes the same assumption
-// as BinnedVariation and uses the same partitions. Two parts of its concentration step are sharper:
+// BinnedBentkus returns an upper bound on the calibration error. It makes the same assumption as BinnedVariation and
+// uses the same partitions. Two parts of its concentration step are sharper than in BinnedVariation:
 //
 //   - The inequality of Bentkus (2004) replaces Bennett's (see bentkusTail).
 //   - Partition k gets the share w_k of δ₁ in place of the share 1/K. The share w_k is proportional to 1/(1+(k−k*)²)

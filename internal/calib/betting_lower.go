@@ -56,7 +56,7 @@ func refutedByBets(bets *[signKinds][gridCells + 1]float64, n int, delta float64
 }
 
 const (
-	signBins  = 128 // largest number of bins of σ
+	signBins  = 128 // largest number of bins of a function σ (see BettingLower)
 	signKinds = 8   // number of choices of σ, with 1, 2, 4, …, signBins bins
 	gridCells = 512 // number of cells of the grid on [−1, 1]
 	// A bin is divided into offsetUnits units, and the position of a score in its bin is a whole number of these units.

@@ -50,8 +50,8 @@ func (s *WeightedSample) dealEpochs(seed uint64) [][]int {
 	return epochs
 }
 
-// placeBets computes X of every pair for each of the signKinds choices of σ, and adds it to a grid on [−1, 1] (see
-// BettingLower).
+// placeBets computes X for every pair and for each of the signKinds functions σ, and adds it to a grid on [−1, 1]. For
+// X, σ and the grid, see the comment of BettingLower.
 func (s *WeightedSample) placeBets(seed uint64) *[signKinds][gridCells + 1]float64 {
 	var bets [signKinds][gridCells + 1]float64
 	var past [signBins]pastResiduals

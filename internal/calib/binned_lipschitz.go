@@ -37,8 +37,9 @@ import (
 // order, the map from labels to ŷ is still a projection, but the absolute values of the coefficients h_i of oneStep can
 // exceed 1. Only Σh_i² ≤ n is known, so oneStep uses only its second exponent.
 //
-// If there are at least secondOrderFrom scores, each order gets half of δ₁ (see oneStep). For fewer scores the first
-// order always gives the smaller bound, so the code does not use the second order.
+// If there are at least secondOrderFrom scores, the first-order bound and the second-order bound each get half of the
+// failure probability δ₁ (see oneStep). For fewer scores the first order always gives the smaller bound, so the code
+// does not use the second order.
 func BinnedLipschitz(s *Sample, delta, bandwidth float64) (Bound, error) {
 	if err := cmp.Or(s.check(delta), checkBandwidth(bandwidth)); err != nil {
 		return Bound{}, err

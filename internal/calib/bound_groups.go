@@ -22,7 +22,7 @@ func (p BoundPlan) ComputeGroups(ctx context.Context, groups []*Sample) ([]Error
 
 // GroupBounds holds bounds on one number that describes several groups, such as their largest calibration error.
 type GroupBounds struct {
-	Upper map[string]float64 // keyed by the name of the sound method
+	Upper map[string]float64 // holds only sound methods; the key is the method's name
 	Lower float64
 }
 

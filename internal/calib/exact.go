@@ -50,9 +50,9 @@ func CCE(intervals []Bounded, bins Bins) (Worst, error) {
 
 // WeightedCCE returns the certified calibration error with weights. This error is the largest value of Σ_m|Σ_{n in bin
 // m} w_n(c_n − z_n)|/Σw_n over all confidences in the intervals. A sample with a weight of j units counts like j equal
-// samples. Given the signs, j equal samples all have the same best bin and the same best confidence. So the maximum
-// stays the same if each of them may have its own confidence. Therefore WeightedCCE runs the dynamic program of CCE and
-// counts units of weight instead of samples.
+// samples. If the signs of the bins' gaps are given, j equal samples all have the same best bin and the same best
+// confidence. So the maximum stays the same if each of them may have its own confidence. Therefore WeightedCCE runs the
+// dynamic program of CCE and counts units of weight instead of samples.
 func WeightedCCE(intervals []Bounded, bins Bins, w RowWeights) (Worst, error) {
 	if err := errors.Join(CheckBounded(intervals), w.check(len(intervals))); err != nil {
 		return Worst{}, err
@@ -122,7 +122,7 @@ func (g gains) gain(p0, p int) fixedpoint.Sum { return g.sum[(p0+1)*(g.m+1)+p] }
 func (r *reached) gains(gainOf []uint64) gains {
 	m := r.m
 	out := gains{m, make([]fixedpoint.Sum, (m+1)*(m+1))}
-	reach := make([]int, m)           // by first bin: number of samples that reach p
+	reach := make([]int, m)           // for each first bin: the number of samples with this first bin that reach bin p
 	lost := make([]fixedpoint.Sum, m) // by first bin: Σ(1−u) of the samples that do not reach p
 	for p := 0; p <= m; p++ {
 		for first := range p {

@@ -47,7 +47,7 @@ func ExampleLargestGap() {
 	// Output: 0.90
 }
 
-// The float64 edges decide the bin of a confidence.
+// The bin of a confidence is found by comparing the confidence with the edges as float64 numbers.
 func ExampleBins() {
 	bins, err := calib.NewBins(4)
 	if err != nil {

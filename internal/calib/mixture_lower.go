@@ -77,7 +77,7 @@ func mixtureSizes(n int, delta float64) []float64 {
 	return append(sizes, mostMixtureNu)
 }
 
-// mixSigns computes the averages over paths.
+// mixSigns returns a signMixture with the logarithms of the averages over paths (see signMixture).
 func (s *Sample) mixSigns(delta float64) signMixture {
 	m := signMixture{n: float64(s.N()), nu: mixtureSizes(s.N(), delta)}
 	level := s.cutLevels()

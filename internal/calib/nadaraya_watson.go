@@ -220,8 +220,9 @@ func (a *accumulator) addTo(w *window, z float64, below bool) {
 // The method 'each' calls f with the window of every point. The points must be in ascending order.
 //
 // The axis is cut into cells as wide as h′. The window of a point in cell j consists of the end of cell j−1, all of
-// cell j, and the start of cell j+1. So running sums from either end of a cell give the window in O(1), and the code
-// never subtracts long sums. The sums of a cell add powers of (s_i−c)/h′, where c is the centre of the cell.
+// cell j, and the start of cell j+1. So the sums over a window come from running sums that start at either end of a
+// cell. This takes O(1) per window, and the code never subtracts long sums. The sums of a cell add powers of
+// (s_i−c)/h′, where c is the centre of the cell.
 func (sm smoother) each(points []uint64, f func(i int, w *window)) {
 	cell := func(p uint64) int { s, _ := unpack(p); return int(s / sm.h) }
 	start := func(j int) int { return sort.Search(len(sm.train), func(i int) bool { return cell(sm.train[i]) >= j }) }

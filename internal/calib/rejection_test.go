@@ -133,8 +133,8 @@ func sameErrors(a, b RejectionErrors) bool {
 		same(a.FalsePositives, b.FalsePositives)
 }
 
-// An attack raises the confidence of a wrong clean answer above τ. Equation (2) counts this answer, but listing 2 does
-// not.
+// An attack raises the confidence of a wrong clean answer above τ. Equation (2) of Stutz's article counts this answer,
+// but listing 2 of the article does not.
 func TestEquationAndListingDiffer(t *testing.T) {
 	clean := Answers{[]float64{.9, .9, .4, .4, .2}, []bool{true, true, true, false, true}}
 	attack := Answers{[]float64{.9, .9, .8, .8, .3}, []bool{true, true, false, false, true}}

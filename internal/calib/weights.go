@@ -138,8 +138,8 @@ func KeepByWeight(weight []float64, bound float64, seed uint64) []bool {
 
 // PoorOverlap reports whether density ratios show that few rows resemble the target population. The mean of the true
 // ratios over the rows is near 1. So PoorOverlap is true if the mean of the weights is below ½ or above 2. For example,
-// the mean can be this far from 1 because many ratios were limited to a largest value. It is also true if the effective
-// size is below 1/20 of the rows.
+// the mean can be this far from 1 because many ratios were above the largest allowed value and were reduced to it. It
+// is also true if the effective size is below 1/20 of the rows.
 func PoorOverlap(weight []float64) bool {
 	n, sum := float64(len(weight)), 0.0
 	for _, w := range weight {

@@ -32,8 +32,8 @@ func (b *bernstein) lower() float64 {
 	}
 	// Each running mean is within 2(n+1)·unit of the exact value, because each step adds an error of at most one unit,
 	// and later steps only average this error. So the error of each of the n terms of m2 is at most
-	// 4(n+1)·unit·|X−mean| + (2(n+1)·unit)², plus a few more roundings. The bound on the error of their sum uses
-	// Σ|X−mean| ≤ √(n·m2).
+	// 4(n+1)·unit·|X−mean| + (2(n+1)·unit)², plus a few more roundings. The bound on the error of the sum of these
+	// terms uses Σ|X−mean| ≤ √(n·m2).
 	e := 8 * (n + 2) * unit
 	v := (b.m2 + e*math.Sqrt(n*b.m2) + n*e*e) * (1 + e) / (n - 1)
 	return inUnit(b.mean-math.Sqrt(2*v*b.log/n)-7*b.log/(3*(n-1)), e)

@@ -123,7 +123,7 @@ type Certificate struct {
 	// Steps is the radius in steps of the lattice of the inputs, rounded down. It is nil if nothing is certified, if
 	// the radius is not in L1, or if the inputs do not lie on a lattice.
 	Steps *int64 `json:"steps,omitempty"`
-	// Bounds are the confidence bounds behind the margin, by name.
+	// Bounds holds the confidence bounds from which the margin follows; the key is the bound's name.
 	Bounds map[string]float64 `json:"bounds,omitempty"`
 	Claim
 	// Contest is the name of the comparison that proves the claim, if several comparisons can prove it. The names are

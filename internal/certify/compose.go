@@ -129,14 +129,15 @@ const MostMembers = 256
 // within r. A claim at r needs c* members that certify the radius r. Even if q−1 of them are right, at least c*−q+1 of
 // the other members certify r wrongly.
 //
-// If the members certify the predicted class, both the claimed class and the set of the other members depend on the
-// noise. So the wrong certificates may come from any c*−q+1 of all K members. If failures are independent and each
-// alpha is α, the probability of c*−q+1 or more wrong members is at most P(Bin(K, α) ≥ c*−q+1). If failures may depend
-// on each other, Markov's inequality bounds this probability by the sum of the alphas divided by c*−q+1.
+// If the members certify the predicted class, the claimed class depends on the noise. So does the set of the members
+// that do not really give this class everywhere within r. So the wrong certificates may come from any c*−q+1 of all K
+// members. If failures are independent and each alpha is α, the probability of c*−q+1 or more wrong members is at most
+// P(Bin(K, α) ≥ c*−q+1). If failures may depend on each other, Markov's inequality bounds this probability by the sum
+// of the alphas divided by c*−q+1.
 //
 // If the members certify the label, the claimed class does not depend on the noise. Then the same formulas hold for the
 // other members alone. These are the members that do not really give the claimed answer everywhere within r. Their
-// number is K−q+1 or more. For each of them beyond K−q+1, a false claim needs one more wrong certificate. So among any
+// number is K−q+1 or more. If their number is K−q+1+j, a false claim needs c*−q+1+j wrong certificates. So among any
 // K−q+1 of the other members, c*−q+1 or more have a wrong certificate. The function bounds the probability of this
 // event for the K−q+1 members with the largest alphas. The radius of a claim depends on the noise. But members that
 // certify a radius also certify all smaller radii. So the bound for the smallest radius at which the claim is false

@@ -12,7 +12,7 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// The function 'levels' returns two targets. With both, the bounds may fail with probability 0.004. In the first
+// The function 'levels' returns two targets. In both targets, the bounds may fail with probability 0.004. In the first
 // target, 0.004 is the field Level, and Alpha is larger. In the second target, 0.004 is Alpha. So the bounds must be
 // equal, but the certificates state different alphas.
 func levels() (leveled, plain Target) {

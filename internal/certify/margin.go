@@ -64,8 +64,9 @@ func (c *VoteCertifier) order(r ranking, make func() *order) *order {
 }
 
 // A frontier is the set of all distributions q with g(q) = margin, where margin > 0. This set is the curve q1 =
-// F(margin + Q(q2)). For a contest with a factor t ≠ 1, it is the curve in the comment on the type 'ranks'. The curve's
-// parameter y = √q2 rises from 0; the curve ends where q3 = 0. On the frontier, q1 is a concave function of q2.
+// F(margin + Q(q2)). A contest is the comparison that proves a claim. For a contest with a factor t ≠ 1, the set is the
+// curve in the comment on the type 'ranks'. The curve's parameter y = √q2 rises from 0; the curve ends where q3 = 0. On
+// the frontier, q1 is a concave function of q2.
 type frontier struct {
 	scale  scale
 	margin float64
@@ -290,7 +291,7 @@ func (s *search) climb(f frontier, u, width float64) (x, v, next float64) {
 	if vb > v {
 		x, v = b, vb
 	}
-	// The maximum is often at the upper end.
+	// The maximum is often at u = 1, at the upper end of the search range.
 	if hi == 1 {
 		if ve := s.value(f, 1); ve >= v {
 			x, v = 1, ve

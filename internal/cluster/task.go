@@ -117,8 +117,8 @@ func (e *environment) optional(name string) (int, bool) {
 }
 
 // pointTask returns a Shard with unusual fields: I is the number of the task, and K is the number of shards of each
-// point. So I may be K or more. The array has one task for each shard of each point. The argument 'points' is the
-// number of points.
+// point. So the field I may be K or larger. The array has one task for each shard of each point. The argument 'points'
+// is the number of points.
 func (e *environment) pointTask(points int) (spec.Shard, error) {
 	s := spec.Shard{K: 1}
 	if shards, ok := e.optional(ShardsVariable); ok {

@@ -177,8 +177,8 @@ func ranked(points []Point, rank int64) float64 {
 	return s[rank-1]
 }
 
-// rank returns the rank k of τ̂ for n examples. Let S_i be the t-th largest score of example i. For w = 1{N ≥ t} the
-// condition of the theorem says that at most (n+1)a − 1 of the S_i are below τ. So k = ⌊(n+1)a⌋.
+// rank returns the rank k of τ̂ for n examples. Let S_i be the t-th largest score of example i. For w = 1{N ≥ t}, the
+// condition of the theorem in the package comment says that at most (n+1)a − 1 of the S_i are below τ. So k = ⌊(n+1)a⌋.
 func (t *thresholds) rank(n int64) int64 {
 	if t.Guarantee == Training {
 		return t.trainingRank(n)

@@ -9,7 +9,7 @@ package conformal
 //
 // Let q = 1−p, H̃(q) = P(Bin(m′, q) ≥ m′−t′+1) and W(k) = 1 − w(m−k). Because the law is symmetric, the condition
 // becomes B_w(q) ≤ H̃(g(q)). This is the condition of the theorem with m′−t′+1 in place of t′. So the linear program
-// and the proof for the weights of the theorem also serve for w.
+// that finds the theorem's weights also finds w, and the proof for the theorem's weights also holds for w.
 //
 // For most classes, the probability p that a noisy score reaches the threshold is close to 0. So sizeWeights chooses
 // the weights for a population (see the type 'population') in which p is uniformly distributed on [0, 1] for one class

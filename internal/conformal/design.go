@@ -27,7 +27,8 @@ type Params struct {
 	Rule      Rule
 	Scorer    Scorer
 	Attack    Attack
-	Miss      float64 // a: allowed probability of a miss, in (0, 1); read as decimal.Of(Miss): 0.1 is exactly 1/10
+	// a: allowed probability of a miss, in (0, 1). The code reads it as decimal.Of(Miss), so 0.1 is exactly 1/10.
+	Miss      float64
 	Guarantee Guarantee
 	// for Training only: δ, the allowed probability of calibration examples for which the guarantee fails, in (0, 1)
 	Delta    float64

@@ -112,7 +112,7 @@ func TestColumns(t *testing.T) {
 	}
 }
 
-// TestLabelsApart takes the labels of a table from another file.
+// TestLabelsApart opens a table and takes its labels from a separate file.
 func TestLabelsApart(t *testing.T) {
 	dir := t.TempDir()
 	path := write(t, filepath.Join(dir, "d.csv"), []byte("0.5,1\n0.25,2\n"))

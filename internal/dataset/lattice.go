@@ -39,7 +39,7 @@ type Lattice struct {
 	rounding  float64  // bound on |value in the file − Step·k|
 	// Rounded means that the file holds float64 numbers that are not float32 numbers. Such data can still be on a
 	// lattice. For k/255 and k/65535, it suffices that the nearest float32 numbers are on the lattice, because they
-	// determine k. For k/2ᵉ, every number must also be a usual spelling of its float32 (isNamed).
+	// determine k. For k/2ᵉ, every number must also be a usual spelling of the float32 stored for it (isNamed).
 	Rounded bool
 }
 

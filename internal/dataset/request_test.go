@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// TestRequests checks that the dataset of Requests lies on the expected lattice and has the given range.
+// TestRequests checks the dataset that the function Requests returns: it must lie on the expected lattice and have the
+// given range.
 func TestRequests(t *testing.T) {
 	for _, c := range []struct {
 		bytes     bool

@@ -1,4 +1,4 @@
-// Package diffusion finds the timestep at which a diffusion model expects the noise of an input.
+// Package diffusion finds the timestep at which a diffusion model expects as much noise as an input has.
 //
 // A diffusion model is trained on x_t = √ᾱ_t·u + √(1−ᾱ_t)·ε with ε ~ N(0, I), where ᾱ_t falls from nearly 1 to nearly
 // 0. Let an input be u + s·ε, with noise of scale s. For the timestep t with √((1−ᾱ_t)/ᾱ_t) = s, the product of √ᾱ_t and
@@ -110,9 +110,9 @@ func (s Schedule) Noise(t int) float64 { return math.Sqrt((1 - s[t]) / s[t]) }
 // In this case, Timestep returns an error that wraps ErrBeyond.
 var ErrBeyond = errors.New("beyond the schedule")
 
-// Timestep returns the t for which Noise(t) is nearest to the argument 'noise'. The argument is the standard deviation
-// of the noise after the input is scaled to the range of the diffusion model's inputs. If two timesteps are equally
-// near, Timestep returns the smaller one.
+// Timestep returns the t for which Noise(t) is nearest to the argument 'noise'. This argument is the standard deviation
+// of the noise in the scaled input. The input, with its noise, is scaled to the range of the diffusion model's inputs.
+// If two timesteps are equally near, Timestep returns the smaller one.
 func (s Schedule) Timestep(noise float64) (int, error) {
 	low, high := s.Noise(0), s.Noise(len(s)-1)
 	if !(noise >= low && noise <= high) {

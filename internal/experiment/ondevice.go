@@ -36,9 +36,9 @@ func (e *Experiment) placeNoise(ctx context.Context, on spec.NoiseOn, seed uint6
 	return why
 }
 
-// startNoise makes a model generate the noise, and checks the noise. On a device with its own memory, several checks
-// run at the same time, like the batches of the run. The checks therefore also test whether the device's memory
-// suffices.
+// startNoise switches on noise generation in a model, and checks the noise that the model generates. On a device with
+// its own memory, several checks run at the same time, like the batches of the run. The checks therefore also test
+// whether the device's memory suffices.
 func (e *Experiment) startNoise(ctx context.Context, m *onnx.Model, seed uint64) error {
 	if err := m.StartNoise(e.noise.lattice); err != nil {
 		return err

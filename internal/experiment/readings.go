@@ -23,10 +23,10 @@ type reading struct {
 const readingLevel = 0.001
 
 // judgeReadings runs the model on the examples in the other layout, if the layout matters. If the layout is CHW, the
-// other layout is HWC, and vice versa. If the model may have been fitted to bytes, judgeReadings compares values in
-// [0,1] with whole numbers from 0 to 255 (judgeBytes). If more than a twentieth of the answers are wrong, it also tries
-// other scales and orders of the values. The set-up is suspect if clearly more answers are right under one of these
-// readings (see the function 'better').
+// other layout is HWC, and vice versa. If the model may have been fitted to bytes, judgeReadings compares how many
+// answers are right with values in [0,1] and with whole numbers from 0 to 255 (judgeBytes). If more than a twentieth of
+// the answers are wrong, it also tries other scales and orders of the values. The set-up is suspect if clearly more
+// answers are right under one of these readings (see the function 'better').
 func (e *Experiment) judgeReadings(ctx context.Context, x looked) (layout, scale Finding, err error) {
 	text, matters := e.layoutText()
 	layout, scale = Finding{AspectLayout, Fine, text}, e.judgeRange(x)

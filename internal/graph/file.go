@@ -123,7 +123,7 @@ func Parse(model []byte, sum, folder string) (*File, error) {
 // are the file's bytes, ONNX Runtime's copy, and the copy that sessions rearrange for their kernels.
 const modelCopies = 3
 
-// roomForModels returns the number of bytes that the files of models may take so that all copies fit in memory.
+// roomForModels returns the largest total size of the models' files, in bytes, at which all copies fit in memory.
 func roomForModels() int64 {
 	if room, ok := memory.Available(); ok {
 		return int64(room / modelCopies)

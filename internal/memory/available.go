@@ -29,7 +29,8 @@ func available(root fs.FS) (bytes uint64, ok bool) {
 	return bytes, true
 }
 
-// A hierarchy holds the names of the memory files of one version of control groups.
+// A hierarchy describes one version of Linux control groups. It holds the names of the files that state a group's
+// memory.
 type hierarchy struct {
 	controller          string // name of the controller in /proc/self/cgroup
 	mount               string

@@ -316,9 +316,9 @@ func TestReaderEnd(t *testing.T) {
 	}
 }
 
-// FuzzReadHeader checks that a header is either refused or valid. A refusal is one line that names a byte of the file.
-// The test writes each valid header again in NumPy's format, and ReadHeader must read the same header from this text. A
-// file that passes Check can be decoded to its last byte.
+// FuzzReadHeader checks that a header is either refused or valid. A refusal is an error message of one line that names
+// a byte of the file. The test writes each valid header again in NumPy's format, and ReadHeader must read the same
+// header from this text. A file that passes Check can be decoded to its last byte.
 func FuzzReadHeader(f *testing.F) {
 	paths, err := filepath.Glob("../dataset/testdata/numpy/*.npy")
 	if err != nil || len(paths) == 0 {

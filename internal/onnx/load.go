@@ -240,7 +240,8 @@ func (l *loader) loadOn(d Device, opt LoadOptions) error {
 	return err
 }
 
-// reference returns the provider's reference size. The size is smaller if the device has too little memory.
+// reference returns the provider's reference size. If the device has too little memory for this size, the result is
+// smaller.
 func (l *loader) reference() int { return l.device.provider.reference >> l.halved }
 
 // closeSessions closes all sessions except the model's session.

@@ -12,7 +12,8 @@ import (
 // These constants limit the time of the measurements that choose the batch size, and say when a larger batch is better.
 const (
 	measureBudget = time.Second
-	measureOne    = 80 * time.Millisecond // how long a batch size is measured; longer if one call takes longer
+	// time for which each batch size is measured; if one call takes longer, the measurement lasts as long as this call
+	measureOne    = 80 * time.Millisecond
 	measureGain   = 1.05                  // a larger batch is better only if it is at least this many times as fast
 	longestCall   = time.Second           // limit of a call's time, because a cancelled run waits for its current call
 )

@@ -80,11 +80,11 @@ type noisyCall struct {
 	votes   []int32                // T values
 	scores  []float32              // T·m values; nil until requested
 	results [2]string              // names of the outputs with the votes and the scores
-	outputs [2]ort.Value           // values of these two outputs
+	outputs [2]ort.Value           // values of the outputs with the votes and the scores
 	gives   [2]bool                // whether each of the two outputs is bound
 
 	examples tensors
-	places   []int32            // lattice points of the examples, D points per example
+	places   []int32            // positions of the examples on the lattice, D numbers per example
 	held     [][]int32          // the examples in 'places'; they must stay alive, because setPlaces compares addresses
 	byCount  map[int]boundValue // tensors that use the memory of 'places'; the key is the number of examples
 }

@@ -97,8 +97,8 @@ func (l *loader) offerSmaller(opt LoadOptions, scores, pool [][]float32) error {
 	return nil
 }
 
-// sameBitsAt runs a call of 'tile' samples from the pool. It reports whether each sample gets the same bits as in the
-// argument 'scores', which holds a row for each sample of the pool.
+// sameBitsAt makes one call of the model on 'tile' samples from the pool. It reports whether each sample gets the same
+// bits as in the argument 'scores', which holds a row for each sample of the pool.
 func (l *loader) sameBitsAt(s *session, tile int, scores, pool [][]float32) (bool, error) {
 	rows := make([]int, tile)
 	for i := range rows {

@@ -173,10 +173,10 @@ func (l *Leader) bet(k int) {
 	l.unseen.times(stake(l.counts[first], 0, k == first, false))
 }
 
-// stake returns x for one outcome and one vote, where the vote multiplies the outcome's process by 1+x. The rival is
-// the leader among the other outcomes. For a vote for the rival, x is λ. For a vote for the outcome itself, x is −λ.
-// Otherwise x is 0. The argument a is the number of earlier votes for the rival, and b is the number of earlier votes
-// for the outcome.
+// stake returns the number x for one outcome and one vote: the vote multiplies the process of the outcome (see Leader)
+// by 1+x. The rival is the leader among the other outcomes. For a vote for the rival, x is λ. For a vote for the
+// outcome itself, x is −λ. Otherwise x is 0. The argument a is the number of earlier votes for the rival, and b is the
+// number of earlier votes for the outcome.
 func stake(a, b int64, rival, own bool) float64 {
 	if a <= b || !rival && !own {
 		return 0

@@ -22,7 +22,7 @@ const auditBins = 15
 type AuditedCalibration struct {
 	Radius   float64 `json:"radius"`
 	Examples int     `json:"examples"`
-	CBS      float64 `json:"cbs"`   // certified Brier score of these examples
+	CBS      float64 `json:"cbs"`   // certified Brier score of the examples counted in the field Examples
 	Brier    float64 `json:"brier"` // Brier score estimated at the attacked inputs
 	CCE      float64 `json:"cce"`   // certified calibration error of these examples, with 15 bins of equal width
 	ECE      float64 `json:"ece"`   // calibration error estimated at the attacked inputs, with the same bins

@@ -37,7 +37,7 @@ type AuditPlan struct {
 	Gamma  float64 // allowed probability that at least one verified statement is wrong
 
 	open  func(*auditor, int) (candidateSearch, error) // in tests: replaces the search
-	fresh func(*certify.Certificate)                   // in tests: falsifies the certificates of escalations
+	fresh func(*certify.Certificate)                   // in tests: makes the fresh certificate of an escalation false
 }
 
 // AuditBudget says how much work an audit spends on an example.

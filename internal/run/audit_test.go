@@ -122,7 +122,8 @@ func (s straight) Candidates(_ context.Context, x attack.Example) (all []attack.
 	return all, nil
 }
 
-// auditPlan returns the plan of a small audit of a run. The audit searches with the type straight.
+// auditPlan returns the plan of a small audit of a run. The search of this audit is the type 'straight', which moves
+// each example straight towards the boundary.
 func auditPlan(p Plan, changes ...func(*AuditPlan)) AuditPlan {
 	asked := 0
 	a := AuditPlan{

@@ -89,7 +89,7 @@ func (p CombinePlan) check() error {
 	return nil
 }
 
-// combining is a combination in progress.
+// combining holds the state of one combination of several runs.
 type combining struct {
 	plan    CombinePlan
 	members []*combined // the router first, if there is one

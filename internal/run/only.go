@@ -96,8 +96,9 @@ func selects(choice spec.Choice, c certify.Certificate) bool {
 }
 
 // check returns an error if the experiment does not have the data of the selecting run. If the noise is random, check
-// also returns an error if the seed is not new. A seed is not new if the selecting run used it, or a run that selected
-// the examples of that run. With such a seed, the experiment would repeat noise that helped to select its examples.
+// also returns an error if the seed is not new. A seed is not new if the selecting run used it. It is also not new if
+// it was used by a run that selected the examples of the selecting run. With such a seed, the experiment would repeat
+// noise that helped to select its examples.
 func (s *selecting) check(e *experiment.Experiment) error {
 	if s == nil {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// openDigits opens a search on the bundled model and the first digits.
+// openDigits opens a search that uses the bundled model and the first images of digits in testdata/mnist.
 func openDigits(t *testing.T, method attack.SmoothedMethod, sigma float64, mean, std []float64) (*attack.SmoothedSearch, []attack.Example) {
 	t.Helper()
 	seed := uint64(3)

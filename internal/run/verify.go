@@ -66,7 +66,7 @@ type Finding struct {
 	Name  string       `json:"name"`
 	State FindingState `json:"state"`
 	Says  string       `json:"says"`
-	// Reasons lists the first reasons of a failure.
+	// Reasons lists the first reasons of a failure, at most five (mostReasons).
 	Reasons []string `json:"reasons,omitempty"`
 }
 

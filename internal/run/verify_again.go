@@ -141,7 +141,8 @@ func (q Again) choose(records []runfolder.Record) []runfolder.Record {
 }
 
 // drawAgain draws the samples of the chosen records' examples again, and writes the new records to the run folder of
-// r.plan. It also computes the first sample of each example in other batches, and compares the outputs.
+// r.plan. For each example, it also runs the model again on the first sample, in batches with other contents, and
+// compares the outputs.
 func (r *running) drawAgain(ctx context.Context, now runfolder.Run, chosen []runfolder.Record) (found []runfolder.Record, err error) {
 	r.positions = nil
 	for _, rec := range chosen {

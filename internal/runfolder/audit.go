@@ -93,8 +93,9 @@ func (h *Holdings) readLines() error {
 	return nil
 }
 
-// take records the faults of the file at path. It adds the damage d to h.Changed. If err says that lines of the file do
-// not belong to the run, take adds err to h.Extent. It returns any other error, for example the error of a failed read.
+// The method 'take' records the faults of the file at path. It adds the damage d to h.Changed. If err says that lines
+// of the file do not belong to the run, take adds err to h.Extent. It returns any other error, for example the error of
+// a failed read.
 func (h *Holdings) take(path string, d *damage, err error) error {
 	if d != nil {
 		h.Changed = append(h.Changed, fmt.Sprintf("%s:%d: %v", path, d.line, d.err))

@@ -320,7 +320,8 @@ func (m merging) joinScores() error {
 	if err != nil {
 		return err
 	}
-	places := make([][]int, len(m.parts)) // for each part, the places of its examples in the order of the merged run
+	// for each part, the positions that its examples have in the merged run, in ascending order
+	places := make([][]int, len(m.parts))
 	for place, t := range m.turns {
 		places[t.part] = append(places[t.part], place)
 	}

@@ -21,7 +21,7 @@ func ByScores(b certify.MeanBound) Method { return Method{scores: b} }
 // Given reports whether m is not the zero value.
 func (m Method) Given() bool { return m != Method{} }
 
-// Votes returns the vote method, and false if m is not a vote method.
+// Votes returns the vote method that m names. It returns false if m is not a vote method.
 func (m Method) Votes() (certify.VoteMethod, bool) { return m.votes, m.votes != "" }
 
 // Scores returns the bound on mean scores, and false if m does not certify from scores.

@@ -23,7 +23,8 @@ type valueReader[T any] struct {
 	// The result 'held' is the number of bytes of memory that the value refers to. It is noValue if the line has no
 	// value.
 	decode func(line) (v T, held int, err error)
-	check  func(turn int, v T) error // may be nil; checks each value, and reading stops at its first error
+	// may be nil; checks each value, and reading stops at the first error that it returns
+	check func(turn int, v T) error
 
 	last   int64   // offset after the last line
 	padded int     // number of the first line that asWritten refuses; 0: none

@@ -59,8 +59,8 @@ func Create(path string, shape Shape) (*Writer, error) {
 		return nil, errors.Join(err, root.Close())
 	}
 	w.file = file
-	// Truncate removes a half-written central directory, the table at the end of a zip archive. It extends a shorter
-	// file by zeros that take no space yet.
+	// Truncate removes a half-written central directory, the table at the end of a zip archive. If the file is shorter
+	// than w.end, Truncate extends it by zeros that take no space yet.
 	if err = file.Truncate(w.end); err == nil {
 		err = w.writeHeaders()
 	}

@@ -40,8 +40,8 @@ func (s *Server) enter() (*claim, error) {
 	return c, nil
 }
 
-// take reserves memory for a body of the given length in bytes. The memory is freed at the end of the claim, when its
-// last holder releases it.
+// The method 'take' reserves memory for a body of the given length in bytes. The memory is freed at the end of the
+// claim, when its last holder releases it.
 func (c *claim) take(bytes int64) error {
 	if !c.server.bodies.TryAcquire(bytes) {
 		return problem{http.StatusTooManyRequests, errors.New("too many large requests at once")}

@@ -109,8 +109,8 @@ var errOffRange = errors.New("outside the range of the data")
 type LatticeInput struct {
 	noise *LatticeNoise
 	// places [D] holds an index into noise.values for each coordinate. If the table draws the label k, coordinate d has
-	// the value noise.values[places[d] + k]. The noise 0 has the label −table.First, so without noise coordinate d has
-	// the value noise.values[places[d] − table.First].
+	// the value noise.values[places[d] + k]. The noise 0 has the label −table.First. So if the noise is 0, coordinate d
+	// has the value noise.values[places[d] − table.First].
 	places []int32
 }
 

@@ -188,8 +188,8 @@ func TestComparedCounts(t *testing.T) {
 
 // TestComparedShare checks how many samples are rerun and compared. On average, one of every 'comparedSamples' samples
 // must be compared. In addition, the first sample must be compared in one of every 'comparedExamples' examples. The
-// tolerance is five standard deviations. The test also checks the share of the calls that comparisons take. It must be
-// at most 1 % with 10,000 samples per example, and at most 2 % with 1,000 samples per example.
+// tolerance is five standard deviations. The test also checks what share of the model calls is made for comparisons. It
+// must be at most 1 % with 10,000 samples per example, and at most 2 % with 1,000 samples per example.
 func TestComparedShare(t *testing.T) {
 	const n, examples = 1 << 25, 20000
 	s := Sampler{Seed: 11, N0: 1}

@@ -73,8 +73,8 @@ func TestBatchesGrow(t *testing.T) {
 		{1, 1, 7, []int64{2, 0, 0}},   // a full batch and a partial one
 		{1, 1, 8, []int64{2, 0, 0}},   // the sampler counts 4 of the 8 waiting samples: enough only for a batch of 4
 		{3, 1, 96, []int64{2, 35, 0}}, // the sampler counts 3·4 = 12 waiting samples: too few for a batch of 32
-		// the sampler counts 3·4 = 12 waiting samples: enough for a batch of 8; two batches of 4 take the last 6
-		// samples
+		// the sampler counts 3·4 = 12 of the 30 waiting samples: enough for a batch of 8; after three such batches, two
+		// batches of 4 take the last 6 samples
 		{3, 1, 10, []int64{2, 3, 0}},
 		// The sampler counts 8·4 = 32 waiting samples: enough for a batch of 32. This batch takes all samples of 3
 		// examples and 2 samples of a fourth. After that, it counts at most 5·4 = 20 waiting samples: enough only for

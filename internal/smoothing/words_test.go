@@ -109,7 +109,7 @@ func fitWords64(f *fit, n int) {
 			for k := range ones {
 				ones[k] += int((v^before)>>k) & 1
 			}
-			if i%2 == 1 { // the pairs are disjoint
+			if i%2 == 1 { // only every second i, so that no word belongs to two pairs
 				serial[0][v>>56<<8|before>>56]++
 				serial[1][v&255<<8|before&255]++
 			}

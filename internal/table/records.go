@@ -52,7 +52,7 @@ func (r *Records) Bytes() int64 { return r.text.n }
 type lineLimit struct {
 	r       io.Reader
 	n       int64 // number of bytes returned so far
-	through int64 // number of these bytes that belong to rows that Next has read
+	through int64 // number of the bytes returned so far that belong to rows that Next has read
 }
 
 var errLongLine = fmt.Errorf("a line of more than %d MiB", maxLine>>20)

@@ -124,7 +124,8 @@ func (s *shape) measure(folders []string) error {
 	return err
 }
 
-// countAbove counts the functions in the folders for which the program reports a complexity above 15.
+// countAbove runs the program, which measures the complexity of each function in the folders. It returns the number of
+// functions with a complexity above 15.
 func countAbove(program string, folders []string) (int, error) {
 	found, err := exec.Command("go", append([]string{"run", program, "-over", "15", "-ignore", `_test\.go$`}, folders...)...).Output()
 	if err != nil && len(found) == 0 { // the program exits with status 1 if it reports any function

@@ -74,10 +74,10 @@ func gemm(t *tape, n *node) error {
 	return nil
 }
 
-// einsum is the rule of Einsum, for equations in which no term has a letter twice. The gradient with respect to an
-// input is computed by an Einsum, too. The first operand of this Einsum is the gradient with respect to the result. The
-// other operands are the other inputs. In the equation, the letters of the input and the letters of the result change
-// places.
+// einsum is the gradient rule of the operator Einsum. It supports only equations in which no term has a letter twice.
+// The gradient with respect to an input is computed by an Einsum, too. The first operand of this Einsum is the gradient
+// with respect to the result. The other operands are the other inputs. In the equation, the letters of the input and
+// the letters of the result change places.
 func einsum(t *tape, n *node) error {
 	equation := strings.ReplaceAll(n.text("equation", ""), " ", "")
 	left, result, explicit := strings.Cut(equation, "->")

@@ -110,9 +110,9 @@ func lpNormalization(t *tape, n *node) error {
 	return nil
 }
 
-// localResponse is the rule of y = x/s^β with s = bias + α/size·Σ x², where the sum runs over a window of channels. The
-// gradient in x is d·s^−β − 2αβ/size·x·Σ d·x·s^(−β−1), where d is the gradient in y. The second sum runs over the
-// channels whose windows contain the channel of x.
+// localResponse is the gradient rule of the function y = x/s^β with s = bias + α/size·Σ x², where the sum runs over a
+// window of channels. The gradient in x is d·s^−β − 2αβ/size·x·Σ d·x·s^(−β−1), where d is the gradient in y. The second
+// sum runs over the channels whose windows contain the channel of x.
 func localResponse(t *tape, n *node) error {
 	x, xs := n.input(0), t.shape(n.input(0))
 	size, alpha, beta := n.integer("size", 1), n.float("alpha", 1e-4), n.float("beta", .75)

@@ -31,7 +31,7 @@ func (t *tape) quantScale(n *node) string {
 	return t.reshape(n.input(1), shape)
 }
 
-// quantize is the rule of saturate(round(x/scale) + zero), where zero is the zero point.
+// quantize is the gradient rule of the function saturate(round(x/scale) + zero), where zero is the zero point.
 func quantize(t *tape, n *node) error {
 	ends, known := limits[t.types[n.output()]]
 	if !known || n.integer("block_size", 0) != 0 {

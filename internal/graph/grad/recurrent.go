@@ -321,8 +321,8 @@ func gruSlopes(c *recurrence) (sums, first, _ string) {
 	keep := c.bySteps(z, c.hidden)
 	toZ := c.bySteps(c.mul(c.Op("Sub", c.before, n), c.bell(z)), c.hidden)
 	toN := c.bySteps(c.mul(c.oneMinus(z), c.tanhSlope(n)), c.hidden)
-	// If 'linear' is true, the gradient in the argument of r's σ is dn·toR, where dn is the gradient in the argument of
-	// n's tanh.
+	// Let dn be the gradient in the argument of n's tanh. If 'linear' is true, the gradient in the argument of the
+	// sigmoid of r is dn·toR.
 	toR := c.mul(out[2], c.bell(r))
 	if !linear {
 		// The gradient in the argument of r's σ is toR times the gradient in r·h₋.

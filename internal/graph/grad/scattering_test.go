@@ -13,7 +13,7 @@ func shaped(shape []int64, v ...int64) func(*function) string {
 func scatteringCases() []ruleCase {
 	box := list[int64](2, 3, 4)
 	elements := shaped(list[int64](2, 2, 4), 0, 1, 2, -1, 2, 1, 0, 0, 1, 1, 1, 1, 0, 2, 1, 2)
-	// indices of three rows of 4 elements; one row is taken twice
+	// three indices of rows of 4 elements; the first and the last index select the same row
 	rows := shaped(list[int64](3, 2), 0, 1, 1, -1, 0, 1)
 	within := shaped(list[int64](2, 3, 1), 0, 2, 2, -1, 0, 1) // indices within each of two batches
 	apart := shaped(list[int64](2, 2), 0, 1, 1, -1)

@@ -43,8 +43,8 @@ func split(t *tape, n *node) error {
 	return nil
 }
 
-// Each element of a slice is a copy of an element of the input. The rule 'slice' moves the gradient from the copy back
-// to the original, axis by axis.
+// Each element of the result of a Slice node is a copy of an element of the node's input. The rule 'slice' moves the
+// gradient from the copy back to the original, axis by axis.
 func slice(t *tape, n *node) error {
 	x, xs, ys := n.input(0), t.shape(n.input(0)), t.shape(n.output())
 	c, err := t.cutsOf(n)

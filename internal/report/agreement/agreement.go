@@ -311,7 +311,7 @@ func (e example) top() int {
 	return top
 }
 
-// The method 'estimate' sets the rate and its interval.
+// The method 'estimate' computes the fields Level, Rate, Low and High from the counts AtLeast and AtMost.
 func (v *Votes) estimate(samples int64) {
 	const alpha = (1 - Level) / 2
 	v.Level = Level

@@ -115,8 +115,8 @@ func TestCheckInfiniteRadius(t *testing.T) {
 }
 
 // Each radius may have a different worst group. Of the 50 examples with label 2, 25 are certified. With probability at
-// least 1 − δ/2, at most 1 of the 50 certificates of a group is wrong: for Bin = Bin(50, 0.001), P(Bin > 0) = 0.049 and
-// P(Bin > 1) = 0.0012.
+// least 1 − δ/2, at most 1 of the 50 certificates of a group is wrong. For a binomial variable B with the law Bin(50,
+// 0.001), P(B > 0) = 0.049 and P(B > 1) = 0.0012.
 func TestWorstGroup(t *testing.T) {
 	s := source("run", 100, 75, 0.5)
 	for i := 50; i < 100; i++ {

@@ -6,7 +6,8 @@
 // counts, and so does the mean size of the prediction sets. The average radius enters as the exact sum of the radii,
 // divided by the number of examples. In this sum, each radius counts as the decimal that JSON holds. Any other value,
 // such as CBS or a bound on the calibration error, enters the comparison as the decimal that the JSON of the results
-// shows. The bound enters the comparison as the decimal that the user wrote. So 59 of 100 meets >=0.59.
+// shows. The requirement's bound (0.59 in >=0.59) enters the comparison as the decimal that the user wrote. So 59 of
+// 100 meets >=0.59.
 package gate
 
 import (

@@ -97,8 +97,8 @@ func TestGate(t *testing.T) {
 	}
 }
 
-// TestAccuracyChart compares the runs' curves, their bands, and the curve of the best run at each radius with values
-// from the summaries.
+// TestAccuracyChart checks three things against values from the summaries: the runs' curves, the bands of these curves,
+// and the curve that shows the best run at each radius.
 func TestAccuracyChart(t *testing.T) {
 	p := manyExamples(t, 500)
 	c := p.accuracyChart()

@@ -292,7 +292,7 @@ type Calibration struct {
 	Radius *float64 `json:"radius,omitempty"` // nil if the bounds state no radius
 	N      int      `json:"n"`                // number of examples with a certified class at this radius
 	Bins   int      `json:"bins"`
-	ECE    *float64 `json:"ece,omitempty"` // for these examples, without attack
+	ECE    *float64 `json:"ece,omitempty"` // for these N examples, without attack
 	CBS    float64  `json:"cbs"`           // value if every bound holds
 	CCE    float64  `json:"cce"`
 	// Certified holds with probability 1 − δ for the summarised examples. Certified is nil if α is unknown.
