@@ -86,7 +86,8 @@ type calibrationTest struct {
 	P             report.Number `json:"p"` // valid for any number of independent examples
 	Spiegelhalter report.Number `json:"spiegelhalter_z"`
 	SpiegelP      report.Number `json:"spiegelhalter_p"` // asymptotic: approximately valid if there are many examples
-	MonteCarlo    report.Number `json:"monte_carlo_p"`   // valid for any number of examples, with more power than P
+	// valid for any number of examples; this test has more power than the test whose p-value is P
+	MonteCarlo    report.Number `json:"monte_carlo_p"`
 	Draws         int           `json:"monte_carlo_draws"`
 }
 

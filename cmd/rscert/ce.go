@@ -273,7 +273,7 @@ type ceReport struct {
 
 	Quantity calib.Quantity `json:"quantity"`                 // the event whose probability the score states
 	Columns  []string       `json:"columns"`                  // columns or arrays of the scores and labels in use
-	Unused   []string       `json:"unused_columns,omitempty"` // columns of scores and labels that are not used
+	Unused   []string       `json:"unused_columns,omitempty"` // unused columns of scores and labels
 
 	// the method of the main lower bound; the map 'Lower' holds this bound under the method's name
 	lower calib.LowerMethod

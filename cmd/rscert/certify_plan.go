@@ -27,7 +27,7 @@ func runPlan(ctx context.Context, s streams, o certifyOptions) error {
 	}
 	atMost := ""
 	if o.Stop.Given() {
-		atMost = "at most " // easy examples stop early
+		atMost = "at most " // with a stopping rule, the sampling of easy examples ends early
 	}
 	add("device", "%s, %d threads", f.Device, f.Threads)
 	add("samples", "%s%d: %d examples × %d", atMost, f.Samples, f.Examples, f.Samples/int64(f.Examples))

@@ -21,7 +21,7 @@ type kubernetesOptions struct {
 	format manifestFormat
 }
 
-// manifestFormat is the format of the manifest.
+// manifestFormat is the format in which the command prints the manifest: YAML or JSON.
 type manifestFormat string
 
 const (

@@ -37,7 +37,8 @@ type named interface {
 	fmt.Stringer
 }
 
-// methods returns the methods as choices. The empty name means that the votes or scores determine the method.
+// The function 'methods' returns the list of the methods that a flag offers for choice. The empty name means that the
+// votes or scores determine the method.
 func methods[M named](rows []certify.Row[M]) choice.List[M] {
 	var all []M
 	what := map[M]string{}

@@ -97,7 +97,7 @@ type Residuals struct {
 	SoftECE      float64 // calibration error Σ_m |Σ_n e_nm a_nm|/N of the relaxed variables (symbols: see Problem.ADMM)
 	ProjectedECE float64 // calibration error of the projected copy of the iterate (see Problem.ADMM)
 	Confidence   Norms   // distance of each z_nm from [l′, u′], the part of sample n's interval that lies in bin m
-	Binary       Norms   // distance of a from {0, 1}^NM
+	Binary       Norms   // distance of the assignment a from {0, 1}^NM
 	Unique       Norms   // Cᵀa − 1: each sample should be in one bin
 	Valid        Norms   // Kᵀa: assignments to bins out of reach; they should be 0
 	Box          Norms   // distance of the assignment a from [0, 1]^NM
@@ -210,8 +210,8 @@ type state struct {
 	reach       float64   // ‖q₂ − ½‖∞
 	projected   []float64 // [N] the projected copy's confidences
 	// [M] per bin: the sum of c_n − z_n over the samples that the projected copy puts into the bin
-	hard        []float64
-	below       []float64 // [M] largest float64 in bin m
+	hard  []float64
+	below []float64 // [M] largest float64 in bin m
 }
 
 func newState(p *Problem, par Params) *state {

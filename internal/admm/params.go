@@ -109,7 +109,8 @@ type Schedule int
 const (
 	Cosine   Schedule = iota // falls to 0 along a half cosine
 	Constant                 // does not change
-	Plateau                  // falls to a tenth after 11 steps without a larger calibration error, as in PyTorch
+	// the rate falls to a tenth after 11 steps without a larger calibration error, as in PyTorch
+	Plateau
 )
 
 // Schedules lists all schedules.

@@ -36,7 +36,7 @@ func TestBrokenByScores(t *testing.T) {
 	}
 }
 
-// TestFlat: Flat counts examples, not steps.
+// TestFlat: the function Flat counts examples, not steps.
 func TestFlat(t *testing.T) {
 	if got := Flat([]Found{{Flat: 3}, {}, {Flat: 1}}); got != 2 {
 		t.Errorf("%d examples, want 2", got)

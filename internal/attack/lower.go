@@ -111,7 +111,7 @@ func (s *SmoothedSearch) sink(ctx context.Context, x Example, restart int) (delt
 	return delta, flat, nil
 }
 
-// probability returns the mean probability of the label among s.Samples selection samples. A sample without an answer
+// probability returns the label's probability, averaged over s.Samples selection samples. A sample without an answer
 // counts with probability 0.
 func (s *SmoothedSearch) probability(ctx context.Context, x Example, values []float32) (float64, error) {
 	input, err := s.Input(values)

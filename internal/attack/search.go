@@ -227,7 +227,7 @@ func (s *Search) scores(ctx context.Context, inputs [][]float32) ([][]float32, e
 	scores := make([][]float32, len(inputs))
 	err := s.parallel(len(inputs), batch, func(i, j int) error {
 		in, out := make([]float32, batch*d), make([]float32, batch*m)
-		for row := range batch { // the last input fills the rest of the last batch
+		for row := range batch { // if the last batch is not full, copies of the last input fill it
 			copy(in[row*d:], inputs[min(i+row, j-1)])
 		}
 		if err := s.Classifier.Run(ctx, in, out); err != nil {

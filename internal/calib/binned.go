@@ -112,8 +112,8 @@ func (s *Sample) cutLevels() []uint8 {
 			j++
 		}
 		if b-a > 1 {
-			// The set of b−a equal scores gets cuts in each partition k with n/2ᵏ ≤ b−a. The code computes the smallest
-			// such k.
+			// Partition k has a cut before and after the set of b−a equal scores if n/2ᵏ ≤ b−a. The code computes the
+			// smallest such k.
 			if k := bits.Len(uint((n - 1) / (b - a))); k <= finest {
 				level[a], level[b] = min(level[a], uint8(k)), min(level[b], uint8(k))
 			}

@@ -4,10 +4,10 @@ import (
 	"math"
 )
 
-// BinnedQuadratic returns an upper bound on the calibration error under the assumption of BinnedVariation. Near
-// calibration the distance between the bound and the error is of order n^{−2/5}, compared with n^{−1/3} for
-// BinnedVariation. The reason is that one statistic, X, covers the squared gaps g² of all bins together (see below).
-// For larger errors BinnedVariation is better.
+// BinnedQuadratic returns an upper bound on the calibration error of a classifier. Like BinnedVariation, it assumes
+// that the calibration function η has a total variation of at most V. Near calibration the distance between the bound
+// and the error is of order n^{−2/5}, compared with n^{−1/3} for BinnedVariation. The reason is that one statistic, X,
+// covers the squared gaps g² of all bins together (see below). For larger errors BinnedVariation is better.
 //
 // The bins b depend on the scores alone. A bin has m scores with mean s̄, and N of its labels are 1. Let η̄ be the mean
 // of η_i = η(s_i) in the bin, and let V_b be the variation of η in the bin. Let g = s̄−η̄, p = m/n and d_i = s_i−η_i.

@@ -157,7 +157,7 @@ func (cf CrossFit) run(s *Sample, fold func(part split, k int) (terms, chosen Te
 	return mean(0), mean(1)
 }
 
-// newBound returns the Bound with these terms and one more term for eps, a bound on the rounding error.
+// newBound returns a Bound with the given terms and one more term: eps, a bound on the rounding error.
 func newBound(terms, chosen Terms, delta, eps float64, sound bool) (Bound, error) {
 	b := Bound{Delta: delta, Sound: sound, Terms: append(terms, Term{"rounding", eps}), Chosen: chosen}
 	b.Value = min(1, b.Sum())

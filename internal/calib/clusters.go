@@ -50,9 +50,9 @@ func NewClusters(rows [][]int, seed uint64) Clusters {
 // is in A with the probability (number of rows of C_k with (s, y) in A) / (number of rows of C_k).
 //
 // The proof also covers calls with only some of the rows. The condition is that the caller's choice of rows in a
-// cluster depends only on the values of the rows in this cluster. Now let C_k be the given rows of cluster k. Whether
-// at least one row of a cluster is given depends on this cluster alone. Let L be the number of clusters with at least
-// one row given. Conditional on L, these L clusters are independent draws from the distribution of the clusters with at
+// cluster depends only on the values of the rows in this cluster. Now let C_k be the given rows of cluster k. This
+// cluster alone determines whether at least one of its rows is given. Let L be the number of clusters with at least one
+// row given. Conditional on L, these L clusters are independent draws from the distribution of the clusters with at
 // least one row given. So the proof above holds for them. Suppose that a bound fails with probability at most δ for
 // every number of independent rows. Then it also fails with probability at most δ for the random number of kept rows.
 func (c Clusters) KeepOne(rows []int) []int {

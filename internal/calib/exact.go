@@ -51,8 +51,8 @@ func CCE(intervals []Bounded, bins Bins) (Worst, error) {
 // WeightedCCE returns the certified calibration error with weights. This error is the largest value of Σ_m|Σ_{n in bin
 // m} w_n(c_n − z_n)|/Σw_n over all confidences in the intervals. A sample with a weight of j units counts like j equal
 // samples. If the signs of the bins' gaps are given, j equal samples all have the same best bin and the same best
-// confidence. So the maximum stays the same if each of them may have its own confidence. Therefore WeightedCCE runs the
-// dynamic program of CCE and counts units of weight instead of samples.
+// confidence. So the maximum stays the same if each of the j samples may have its own confidence. Therefore WeightedCCE
+// runs the dynamic program of CCE and counts units of weight instead of samples.
 func WeightedCCE(intervals []Bounded, bins Bins, w RowWeights) (Worst, error) {
 	if err := errors.Join(CheckBounded(intervals), w.check(len(intervals))); err != nil {
 		return Worst{}, err
@@ -122,8 +122,9 @@ func (g gains) gain(p0, p int) fixedpoint.Sum { return g.sum[(p0+1)*(g.m+1)+p] }
 func (r *reached) gains(gainOf []uint64) gains {
 	m := r.m
 	out := gains{m, make([]fixedpoint.Sum, (m+1)*(m+1))}
-	reach := make([]int, m)           // for each first bin: the number of samples with this first bin that reach bin p
-	lost := make([]fixedpoint.Sum, m) // by first bin: Σ(1−u) of the samples that do not reach p
+	reach := make([]int, m) // for each first bin: the number of samples with this first bin that reach bin p
+	// by first bin: the sum of 1−u over the samples that do not reach p; u is the upper end of a sample's interval
+	lost := make([]fixedpoint.Sum, m)
 	for p := 0; p <= m; p++ {
 		for first := range p {
 			c := r.cell[first*m+p-1]
@@ -215,8 +216,8 @@ func largest(sum []fixedpoint.Sum, step func(j int) fixedpoint.Sum) (best fixedp
 // So Bins.ECE of the result equals Value to within 2⁻⁵².
 func (w Worst) Confidences(intervals []Bounded) []float64 {
 	m := w.bins.Len()
-	firstPlus := make([]int, m) // of the bins from this one on, the first with the sign '+'; m if there is none
-	lastMinus := make([]int, m) // of the bins up to this one, the last with the sign '−'; −1 if there is none
+	firstPlus := make([]int, m) // index of the first bin with the sign '+' at or after this bin; m if there is none
+	lastMinus := make([]int, m) // the last bin with the sign '−' among the bins up to this one; −1 if there is none
 	for k, next := m-1, m; k >= 0; k-- {
 		if w.over[k] {
 			next = k

@@ -154,7 +154,7 @@ func foldMeans(
 	return points
 }
 
-// fitDenoised returns the estimate of TotalVariation: the mean over the folds of the denoised labels.
+// fitDenoised returns the estimate of TotalVariation: the denoised labels, averaged over the folds.
 func fitDenoised(s *Sample, p BoundParams, _ Bound) []FitPoint {
 	return foldMeans(s, p.CrossFit, func(part split, grid []uint64, visit func(int, float64)) {
 		values := denoise(part.train, p.noiseLimit(len(part.train))).evaluator()

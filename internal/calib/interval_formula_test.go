@@ -398,7 +398,7 @@ func bcaByHand(x, w []float64, value, level float64, r *splitMix) (low, high flo
 func TestBootstrapFromTheFormula(t *testing.T) {
 	for _, tt := range []struct {
 		n              int
-		weighted, ties bool // 'ties' means that many resampled means are equal to the mean
+		weighted, ties bool // 'ties' means that many resampled means are equal to the mean of the original sample
 	}{{130, false, false}, {300, true, false}, {132, false, true}, {5000, true, false}} {
 		n, weighted := tt.n, tt.weighted
 		rng := rand.New(rand.NewPCG(44, uint64(n)))

@@ -78,7 +78,7 @@ const (
 // = 2⁸ bins.
 const nullLevels = 9
 
-// mostWaves is the largest J of MonteCarloTest.
+// mostWaves is the largest number J of functions φ_j in a statistic T_J of MonteCarloTest.
 const mostWaves = 64
 
 // nullStatistics holds |Z| and T_J for J = 1, 2, 4, …, mostWaves. A T_J that MonteCarloTest does not use is 0.

@@ -141,8 +141,9 @@ type window struct {
 	ky          float64 // Σky
 }
 
-// degenerate is a share of the largest possible Σk. If Σk is below this share, Repaired and SecondOrder do not use the
-// smoother at this score. Most points of the window then lie near its edge, where 1−u² loses digits by cancellation.
+// degenerate is a limit for Σk, the sum of the kernel's values. It is stated as a share of the largest possible Σk. If
+// Σk is below this share, Repaired and SecondOrder do not use the smoother at this score. Most points of the window
+// then lie near its edge, where 1−u² loses digits by cancellation.
 const degenerate = 0.01
 
 func (w window) usable() bool { return w.n > 0 && w.k >= degenerate*w.n }

@@ -11,9 +11,9 @@ import (
 // error is the bound itself. PlanSize ignores the labels of s. For a given number n, PlanSize draws n scores from the
 // distribution of s. For each score it draws a label, and this label is 1 with a probability equal to the score. It
 // takes the mean of the bounds of three such samples. To draw a score, PlanSize draws a random rank and interpolates
-// linearly between the two scores of s next to this rank. So drawn scores are equal only where scores of s are equal,
-// even if n exceeds the number of scores in s. The result is an estimate, not a guarantee. A classifier with a
-// calibration error of c needs more labels for the bound c + gap than a calibrated classifier needs for the bound
+// linearly between the two scores of s next to this rank. Therefore drawn scores can be equal only where scores of s
+// are equal, even if n exceeds the number of scores in s. The result is an estimate, not a guarantee. A classifier with
+// a calibration error of c needs more labels for the bound c + gap than a calibrated classifier needs for the bound
 // 'gap'.
 //
 // PlanSize returns an error if mostPlan labels are not enough.

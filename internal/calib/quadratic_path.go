@@ -3,11 +3,11 @@ package calib
 import "math"
 
 // quadraticPath sharpens step 5 of BinnedQuadratic. Think of the worst η in the dual bound of step 5 as the choice of
-// an adversary. The adversary chooses η̄_b in each bin independently of the other bins. In addition, the adversary gets
-// jumps of η with a total variation of V. But an η that follows the scores uses up variation, so that little variation
-// remains for jumps. quadraticPath maximises over paths instead. A path is one function η over all bins. Steps 1 to 4
-// remain unchanged. If steps 1 and 4 hold, then the dual bound of step 5 and the bound of quadraticPath both hold. So
-// no union bound is needed.
+// an adversary. The adversary chooses η̄_b in each bin independently of the other bins. In addition, the adversary may
+// add jumps to η, with a total variation of V. But an η that follows the scores uses up variation, so that little
+// variation remains for jumps. quadraticPath maximises over paths instead. A path is one function η over all bins.
+// Steps 1 to 4 remain unchanged. If steps 1 and 4 hold, then the dual bound of step 5 and the bound of quadraticPath
+// both hold. So no union bound is needed.
 //
 // Let v_b be the range of η over these scores: the last score before bin b, and the scores of bin b. (For the first bin
 // there is no score before it.) Then ΣTV_b ≥ Σv_b, where TV_b is the variation of η from the last score before bin b to

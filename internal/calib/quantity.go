@@ -12,7 +12,7 @@ type Quantity int
 // These are the quantities of Predictions.
 const (
 	TopLabelQuantity Quantity = iota // the classifier's answer is right
-	ClassOneQuantity                 // the label is 1; there are two classes
+	ClassOneQuantity                 // the confidence is about the event that the label is 1; there are two classes
 )
 
 // Quantities lists every Quantity.

@@ -189,7 +189,7 @@ type RejectionPoint struct {
 
 // Rejection holds the errors of a classifier at several thresholds.
 type Rejection struct {
-	Rows     int // number of rows that chose the thresholds; 0 if no TPR was given
+	Rows     int // number of rows from which the thresholds were chosen; 0 if no TPR was given
 	Measured int // number of rows on which the errors were computed
 	// Unthresholded is the point at the threshold 0.
 	Unthresholded RejectionPoint

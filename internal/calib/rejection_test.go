@@ -32,8 +32,8 @@ func count(b bool) int {
 	return 0
 }
 
-// The test takes the maxima of equation (2) of Stutz's article over the clean input and all attacked inputs. It counts
-// the true and false positives from their definitions.
+// The test computes equation (2) of Stutz's article. It takes each maximum in this equation over the clean input and
+// all attacked inputs. It counts the true and false positives from their definitions.
 func TestRejectionCurveIsTheEquation(t *testing.T) {
 	rng := rand.New(rand.NewPCG(17, 1))
 	for range 500 {

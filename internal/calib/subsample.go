@@ -99,7 +99,7 @@ func (p BoundPlan) BySize(ctx context.Context, s *Sample, sizes []int, repeats i
 	return study, nil
 }
 
-// subsamples computes the bounds of several subsamples of n rows.
+// The method 'subsamples' draws several subsamples of n rows and computes the bounds of each subsample.
 func (p BoundPlan) subsamples(ctx context.Context, s *Sample, n, repeats int) ([]ErrorBounds, error) {
 	found, errs := make([]ErrorBounds, repeats), make([]error, repeats)
 	slots := make(chan struct{}, runtime.GOMAXPROCS(0))

@@ -16,7 +16,7 @@ type SuspicionKind int
 const (
 	RankedBackwards  SuspicionKind = iota // the AUROC is far below ½; Value is the AUROC
 	FirstLabelAbsent                      // no example has the label 0
-	LastLabelAbsent                       // no example has the largest label, which is Value
+	LastLabelAbsent                       // no example has the largest label; Value is this label
 	ConstantLabels                        // all examples have the same label
 	LikePercentages                       // the mean score is about 100 times the share of class 1; Value is the factor
 )

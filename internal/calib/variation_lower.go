@@ -55,7 +55,7 @@ func VariationLower(s *Sample, delta float64) (LowerBound, error) {
 
 const (
 	mostVariationCuts = 10 // the finest possible partition of VariationLower has about 2¹⁰ groups
-	mostZigzagPoints  = 64 // largest m of VariationLower
+	mostZigzagPoints  = 64 // largest number m of groups in a zigzag of VariationLower
 )
 
 // A labelGroup holds the labels of neighbouring scores.
@@ -169,9 +169,9 @@ func longestZigzags(x []float64, most int) []float64 {
 		return nil
 	}
 	longest := make([]float64, most-1)
-	// A partial sum holds the terms of m of the positions seen so far. It is incomplete: the term of at least one later
-	// position will follow. So its last c is ±1 for m = 1, and ±2 for larger m. high[m] is the largest partial sum with
-	// a positive last c, and low[m] is the largest partial sum with a negative last c.
+	// A partial sum holds the terms at m positions, out of the positions seen so far. It is incomplete: the term of at
+	// least one later position will follow. So its last c is ±1 for m = 1, and ±2 for larger m. high[m] is the largest
+	// partial sum with a positive last c, and low[m] is the largest partial sum with a negative last c.
 	high, low := make([]float64, most+1), make([]float64, most+1)
 	for m := range high {
 		high[m], low[m] = math.Inf(-1), math.Inf(-1)

@@ -307,7 +307,8 @@ func TestVariationLowerGrows(t *testing.T) {
 		t.Errorf("%v of 5.6 with 300,000 labels", last)
 	}
 	// A faint comb has seven jumps of 0.1, so its variation is 0.7. Its bound must come from the zigzags (see
-	// zigzagVariation). In the case "rare step", η jumps once, from 0 to 0.01. Its bound must come from the bands.
+	// zigzagVariation). In the case "rare step", η jumps once, from 0 to 0.01. In this case, the result must be the
+	// bound that the comment of VariationLower calls 'Bands'.
 	if v := value(100_000, uniform, comb(0.1)); v < 0.3 {
 		t.Errorf("faint comb: %v of 0.7", v)
 	}

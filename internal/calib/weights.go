@@ -21,7 +21,7 @@ type WeightedSample struct {
 //
 //	ŵ/Γ ≤ w ≤ Γŵ,  0 ≤ ŵ ≤ W  everywhere in the population, not only at the rows of the sample.
 //
-// Γ is 1 if the weights are exact.
+// The factor Γ in these inequalities is 1 if the weights are exact.
 type Weighting struct {
 	Bound       float64 // W
 	Sensitivity float64 // Γ

@@ -178,7 +178,7 @@ type capital struct {
 	x, bet  [bettingBlock]float64 // samples of the block, and for each sample the bet (Betting) or 1/σ̂ (STaR)
 
 	active   []wager
-	rejected []float64 // rejected share of each interval, counted from its left end
+	rejected []float64 // for each interval, the rejected share of its length; the rejected part begins at the left end
 }
 
 // wager is the capital at both ends of an undecided interval.

@@ -8,7 +8,8 @@ import (
 )
 
 // A Claim says what a certificate claims about its class A within the radius. The zero value claims that the smoothed
-// classifier answers A. This classifier counts samples without an answer as votes for one more class.
+// classifier answers A. This classifier treats 'no answer' as one more class: a sample without an answer is a vote for
+// this class.
 type Claim struct {
 	// TopK is the rank that is claimed: A stays among the TopK classes with the most votes. 0 and 1 both mean the one
 	// class with the most votes. Files omit these two values.

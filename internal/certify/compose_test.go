@@ -12,9 +12,10 @@ import (
 // everywhere within the claimed radius. If a member does not hold, it may still certify the claimed answer, and this
 // certificate is then wrong.
 
-// worstPoll considers each possible set of members that hold, and computes the probability that a poll claims a wrong
-// answer. It returns the largest of these probabilities. If a member holds, it certifies the answer with probability 1.
-// If it does not hold, it certifies the answer with a probability equal to its alpha, independently of the rest.
+// worstPoll goes through all possible sets of members that hold: they give the claimed answer everywhere within the
+// claimed radius. For each set, it computes the probability that a poll claims a wrong answer. It returns the largest
+// of these probabilities. If a member holds, it certifies the answer with probability 1. If it does not hold, it
+// certifies the answer with a probability equal to its alpha, independently of the rest.
 func worstPoll(alphas []float64, quorum, atLeast int) float64 {
 	k, worst := len(alphas), 0.0
 	for hold := range 1 << k {
@@ -58,7 +59,9 @@ func TestPollAlpha(t *testing.T) {
 					t.Errorf("%v, %d, %d: %v, %v; want %v", alphas, quorum, atLeast, got, err, want)
 				}
 				got, err = PollAlpha(alphas, quorum, atLeast, Predicted, true)
-				want = worstPoll(alphas, 1, atLeast-quorum+1) // no member holds, so c*−q+1 failures are enough
+				// all members may be wrong, so c*−q+1 wrong certificates are enough for a wrong claim (c* is atLeast, q
+				// is quorum)
+				want = worstPoll(alphas, 1, atLeast-quorum+1)
 				if err != nil || got < want*(1-1e-14) || got > want*(1+1e-11) {
 					t.Errorf("%v, %d, %d, predicted: %v, %v; want %v", alphas, quorum, atLeast, got, err, want)
 				}

@@ -119,8 +119,8 @@ func convex(A, B node) bool {
 	return rise >= 0 && A.q[0]*run >= rise*A.q[1]*(1+8*unit)
 }
 
-// The function 'reachable' approximates how far a line may go from a node if ln P must not rise by more than the
-// argument 'gap' on the line. The argument 'trend' is the change of ln P per unit of distance.
+// The function 'reachable' approximates how long a line from a node may be. On this line, ln P must not rise by more
+// than the argument 'gap'. The argument 'trend' is the change of ln P per unit of distance.
 func reachable(gap, trend float64) float64 {
 	if trend <= 0 {
 		return math.Sqrt(8 * gap)

@@ -190,9 +190,10 @@ func geometric(from, end int64) (counts []int64) {
 	return counts
 }
 
-// leastSamples returns the least n at which a checkpoint with the share endShare would certify the rule's radius if
-// every vote were for the class. If no n up to the budget is enough, leastSamples gives the checkpoint at the budget a
-// larger share of α and tries again. It returns the budget if this share is enough, and otherwise the budget plus 1.
+// leastSamples returns the least n at which a checkpoint with the share endShare of α would certify the rule's radius.
+// For this, it assumes that every vote is for the class. If no n up to the budget is enough, leastSamples gives the
+// checkpoint at the budget a larger share of α and tries again. It returns the budget if this share is enough, and
+// otherwise the budget plus 1.
 func (s *Stopping) leastSamples(budget int64) int64 {
 	share := endShare
 	enough := func(n int64) bool {

@@ -45,7 +45,7 @@ func (l List[T]) Names() []string {
 	return names
 }
 
-// What returns the line of help for v, or "" if there is none.
+// What is the method that returns the line of help for v, or "" if there is none.
 func (l List[T]) What(v T) string {
 	if l.what == nil {
 		return ""

@@ -25,9 +25,9 @@ type Attack struct {
 // The sum contains the poison radius for the following reason. Suppose that an adversary moved each calibration input
 // by at most r_c, before anybody drew the secret noise of this input. Let p be the probability that a noisy score of
 // the unmoved input reaches τ. The adversary raised p to at most F(Q(p) + r_c/σ), where F and Q are the law's
-// distribution and quantile functions. So the counts of scores that reach τ are at most those of exchangeable examples
-// with the raised probabilities. The function g of the theorem must then undo two shifts: that of the calibration
-// inputs and that of the query.
+// distribution and quantile functions. So the counts of scores that reach τ are at most the corresponding counts of
+// exchangeable examples that have the raised probabilities. The function g of the theorem must then undo two shifts:
+// that of the calibration inputs and that of the query.
 func (a Attack) Shift() float64 {
 	sum := a.Radius + a.PoisonRadius + a.Rounding
 	if sum == 0 {

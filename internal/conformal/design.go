@@ -24,13 +24,14 @@ type FiniteWords struct {
 // Params describes the prediction sets that the caller wants. The caller must fix all fields before seeing the
 // calibration data.
 type Params struct {
-	Rule      Rule
-	Scorer    Scorer
-	Attack    Attack
+	Rule   Rule
+	Scorer Scorer
+	Attack Attack
 	// a: allowed probability of a miss, in (0, 1). The code reads it as decimal.Of(Miss), so 0.1 is exactly 1/10.
 	Miss      float64
 	Guarantee Guarantee
-	// for Training only: δ, the allowed probability of calibration examples for which the guarantee fails, in (0, 1)
+	// for Training only: δ in (0, 1), the allowed probability that the calibration examples are a set for which the
+	// guarantee fails
 	Delta    float64
 	Poisoned int // number of calibration examples that an adversary may have replaced by arbitrary examples
 
@@ -109,8 +110,8 @@ func (d *Design) lost() int64 {
 // tables grow with the number of draws.
 const maxElevated = 10_000
 
-// NewDesign chooses the numbers of a rule without any data. For the rules Count, Weights and RCP1, it proves that the
-// numbers satisfy the theorem's condition.
+// NewDesign chooses the numbers that the rule needs (see Design). It uses no data for this. For the rules Count,
+// Weights and RCP1, it proves that the numbers satisfy the theorem's condition.
 func NewDesign(p Params) (*Design, error) {
 	if err := p.check(); err != nil {
 		return nil, err

@@ -64,10 +64,10 @@ func (e *Evaluator) Add(o Outcome) error {
 	return nil
 }
 
-// AddCounts adds a clean query to the computation of the certified size. The query has Design.M scores for each class,
-// and counts[y] of the scores for class y reach the threshold of this class. The noise must be independent of the
-// query's input. The number of draws must not depend on the counts. So do not add the counts of a query that stopped
-// early.
+// AddCounts adds a clean query to the computation of the certified size. The query has Design.M scores for each class.
+// counts[y] is the number of scores of class y that reach the threshold of this class. The noise must be independent of
+// the query's input. The number of draws must not depend on the counts. So do not add the counts of a query that
+// stopped early.
 func (e *Evaluator) AddCounts(counts []int64) error {
 	p := e.predictor
 	if len(counts) != p.Labels {

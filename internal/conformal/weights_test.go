@@ -173,8 +173,8 @@ func TestPolynomialBound(t *testing.T) {
 	}
 }
 
-// RCP1 excludes classes only if n+1 ≥ 1/(1−β), where n is the number of calibration examples. For each miss
-// probability, the map holds the least n that satisfies this inequality.
+// RCP1 excludes classes only if n+1 ≥ 1/(1−β), where n is the number of calibration examples. The map holds, for each
+// miss probability, the smallest n with n+1 ≥ 1/(1−β). The number β depends on the miss probability.
 func TestRCP1NeedsExamples(t *testing.T) {
 	for miss, want := range map[float64]int{0.1: 88, 0.05: 244, 0.01: 2272} {
 		d, err := NewDesign(Params{

@@ -21,8 +21,8 @@ type format struct {
 	ownLabels bool // the files hold their labels, so Options.Labels is refused
 }
 
-// The function 'formats' returns the formats that Open recognises by the name of the file. Open refuses files with a
-// suffix of 'remedies'. If any other file begins like a pickle, Open reads it as a pickle, otherwise as IDX.
+// The function 'formats' returns the formats that Open recognises by the name of the file. Open refuses files whose
+// suffix is listed in 'remedies'. If any other file begins like a pickle, Open reads it as a pickle, otherwise as IDX.
 func formats() []format {
 	return []format{
 		{[]string{".csv", ".csv.gz", ".tsv", ".tsv.gz"}, openCSV, false},

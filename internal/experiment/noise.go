@@ -147,8 +147,8 @@ func (n *noise) input(example []float32) (smoothing.Input, float64, error) {
 // The method 'reading' returns how much the conversion of float64 numbers to float32 reduces every radius of an
 // example. This amount is the sum of two distances. The first is the distance between the example's values and the
 // numbers in the data file. The second is the largest distance that the conversion can move a perturbed example. If the
-// field 'rounds' is set, only the first distance counts. Otherwise, if the lattice of the noise contains the data, the
-// result is 0, because the float32 numbers determine the lattice points.
+// field 'rounds' is set, only the first distance counts. Otherwise, the result depends on the lattice of the noise: if
+// the lattice contains the data, the result is 0, because the float32 numbers determine the lattice points.
 func (n *noise) reading(example dataset.Example) float64 {
 	switch {
 	case n.columns != nil:
@@ -161,8 +161,8 @@ func (n *noise) reading(example dataset.Example) float64 {
 	return n.moved(example) + n.data.ReadingRounding(n.law.Norm(), len(example.Values))
 }
 
-// The method 'moved' returns the distance between the values of an example and the numbers in the data file, in the
-// norm of the law.
+// The method 'moved' compares the values of an example with the numbers in the data file. It returns their distance in
+// the norm of the law.
 func (n *noise) moved(example dataset.Example) float64 {
 	if n.law.Norm() == law.L1 {
 		return example.RoundingL1

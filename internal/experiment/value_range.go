@@ -49,8 +49,8 @@ func fittedToBytes() param.Text {
 	return param.Textf("the data are whole numbers from 0 to 255, which were scaled to [0,1]; was the model fitted to them as they are? Then give %s %v (1/255)", param.Std, 1/255.)
 }
 
-// judgeRange judges from the range of the values whether the values are in the right units. σ and radii are in the
-// units of the values. Papers about images state σ and radii for values in [0,1].
+// judgeRange judges whether the values are in the right units. It judges this from the range of the values. σ and radii
+// are in the units of the values. Papers about images state σ and radii for values in [0,1].
 func (e *Experiment) judgeRange(x looked) Finding {
 	low, high := e.valueRange(x)
 	symbol := e.Spec.Law.Law().Words().Symbol

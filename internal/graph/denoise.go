@@ -26,7 +26,7 @@ type DenoiserKind string
 const (
 	DenoisedImage  DenoiserKind = "image"   // the clean image
 	PredictedNoise DenoiserKind = "epsilon" // the noise, as a diffusion model predicts it
-	PredictedImage DenoiserKind = "x0"      // the clean image, as a diffusion model predicts it
+	PredictedImage DenoiserKind = "x0"      // the clean image, predicted by a diffusion model
 )
 
 // DenoiserKinds lists all kinds of denoisers.

@@ -18,9 +18,9 @@ import (
 // dimension may have any size.
 //
 // A certificate is about a function of one input, so samples in a batch must not affect each other. The proof follows
-// the batch through the graph, from the input to the scores. It uses the shapes of all values in one run. This run has
-// one sample, or the batch size that the file fixes. The values of a tensor, in memory order, form a row. If the tensor
-// depends on the input, its sizes are
+// the batch through the graph, from the input to the scores. It uses the shapes of all values in one run. In this run,
+// the batch has one sample, or the fixed size that the file states. The values of a tensor, in memory order, form a
+// row. If the tensor depends on the input, its sizes are
 //
 //	sizes[0] × … × (outer · batch · inner) × …
 //
@@ -57,7 +57,7 @@ type rebatching struct {
 	batch   int64 // n, the batch size of the run
 	output  string
 	local   map[opKey]bool      // operators that the model defines itself
-	shapes  map[string][]int64  // shapes for a batch of n, by name of the value
+	shapes  map[string][]int64  // shapes of the values for a batch of n samples, by name of the value
 	ints    map[string][]int64  // integer vectors, by name: constants, and node parameters that the run computed
 	scales  map[string]float32  // first element of each float vector in the file, by name of the vector
 	needed  []bool              // for each node, whether the output depends on it

@@ -411,7 +411,7 @@ func TestCheckMember(t *testing.T) {
 		{zip.Store, 11, 10, "11 bytes in an archive cannot hold 10"},
 		{zip.Deflate, 10, 10320, ""},
 		{zip.Deflate, 10, 10321, "cannot hold"},
-		{zip.Deflate, 1 << 62, 1 << 62, "cannot hold"}, // 1032 times the packed size overflows
+		{zip.Deflate, 1 << 62, 1 << 62, "cannot hold"}, // the packed size times deflateRatio (1032) overflows 64 bits
 		{zip.Store, 1 << 63, 1 << 63, "cannot hold"},
 		{12, 10, 10, "method 12"},
 	} {

@@ -13,9 +13,9 @@ import (
 const (
 	measureBudget = time.Second
 	// time for which each batch size is measured; if one call takes longer, the measurement lasts as long as this call
-	measureOne    = 80 * time.Millisecond
-	measureGain   = 1.05                  // a larger batch is better only if it is at least this many times as fast
-	longestCall   = time.Second           // limit of a call's time, because a cancelled run waits for its current call
+	measureOne  = 80 * time.Millisecond
+	measureGain = 1.05        // a larger batch is better only if it is at least this many times as fast
+	longestCall = time.Second // limit of a call's time, because a cancelled run waits for its current call
 )
 
 // measureBatch measures which number of samples per call is fastest on the device. It tries the reference size, twice

@@ -17,8 +17,9 @@ import (
 // work. For a provider other than CUDA, LoadEach returns one model. The warnings about all devices are added to the
 // first model.
 //
-// LoadEach checks each model in the same way as LoadFile. All models must have the same sizes. LoadEach also compares
-// their scores bit by bit and warns if they differ. Two GPUs of the same type usually give equal scores.
+// LoadEach checks each model in the same way as LoadFile. All models must have the same input size, the same number of
+// classes and the same kind of outputs. LoadEach also compares their scores bit by bit and warns if they differ. Two
+// GPUs of the same type usually give equal scores.
 func (r *Runtime) LoadEach(ctx context.Context, file *graph.File, opt LoadOptions) ([]*Model, error) {
 	first, err := r.LoadFile(ctx, file, opt)
 	if err != nil {

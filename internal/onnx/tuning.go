@@ -16,7 +16,7 @@ type Tuning struct {
 // ConvSearch says how cuDNN chooses an algorithm for a convolution.
 type ConvSearch uint8
 
-// These are the ways to choose the algorithm; the texts of ConvSearches explain them.
+// These are the ways to choose the algorithm of a convolution. The texts of ConvSearches explain them.
 const (
 	HeuristicSearch ConvSearch = iota
 	ExhaustiveSearch

@@ -19,8 +19,8 @@ func putLibrary(t *testing.T, path, text string) {
 	}
 }
 
-// TestOpenLibrary exchanges a library between hashing and loading. Unchanged must notice every exchange. If Path
-// returns the path of the open file, this path must still give the hashed bytes, unless the file itself was
+// TestOpenLibrary exchanges a library between hashing and loading. The method Unchanged must notice every exchange. If
+// Path returns the path of the open file, this path must still give the hashed bytes, unless the file itself was
 // overwritten.
 func TestOpenLibrary(t *testing.T) {
 	const text = "a library"

@@ -62,7 +62,8 @@ type Published struct {
 	Platform string
 	Folder   string
 	// Library is the path of the library itself. Files maps file names to SHA-256s in hex. Files covers the library and
-	// all other files that must be in its folder. A file is valid if it matches one of its hashes.
+	// all other files that must be in its folder. A file is valid if its SHA-256 is one of the hashes that Files holds
+	// for its name.
 	Library string
 	Files   map[string][]string
 	// Wheel is the Python package that contains the library. It is set only for NVIDIA's libraries.

@@ -106,7 +106,7 @@ func leaders(counts []int64) (first, second int) {
 type Leader struct {
 	counts    []int64
 	wealth    []wealth // the process of each outcome with votes
-	struck    []bool   // whether an outcome with votes is struck
+	struck    []bool   // whether an outcome with votes is struck from the list of possible answers
 	unseen    wealth   // the process that all outcomes without votes share
 	newcomers bool     // whether the outcomes without votes are struck from the list of possible answers
 	seen      []int    // outcomes with votes

@@ -571,7 +571,7 @@ func booleans(name string, column []float64) ([]bool, error) {
 	return out, nil
 }
 
-// classNumbers converts a column of whole numbers.
+// classNumbers converts a column of whole numbers to class numbers of type int.
 func classNumbers(name string, column []float64) ([]int, error) {
 	out := make([]int, len(column))
 	for i, y := range column {

@@ -45,7 +45,8 @@ type AlteredResult struct {
 // each example.
 const adversarial = "adversarial"
 
-// The constant 'worst' names the inputs that an attack with attack.KeepAll makes for all examples.
+// An attack with attack.KeepAll keeps one additional input for every example. The constant 'worst' is the name of these
+// inputs.
 const worst = "worst"
 
 // names returns the names of all inputs that the attack makes.

@@ -218,8 +218,8 @@ func (a *auditor) confidenceTests(x dataset.Example, nearest []float32, distance
 	return tests, nil
 }
 
-// shrink moves an input, the argument "to", towards the example x. Its new distance from x is at most the argument
-// 'radius'. The argument 'distance' is the distance between x and "to".
+// shrink moves an input towards the example x. The argument "to" is this input. Its new distance from x is at most the
+// argument 'radius'. The argument 'distance' is the distance between x and "to".
 func (a *auditor) shrink(x dataset.Example, to []float32, distance, radius float64) ([]float32, float64, error) {
 	for scale := 1.; ; scale *= .98 {
 		share := math.Min(1, scale*radius/distance)

@@ -13,9 +13,9 @@ import (
 
 // AuditLine is a line of audit.jsonl. A round of an example has two lines. The first line, called frozen, records the
 // tests of the round. It is recorded before any noise for these tests is drawn. Then a seed is drawn. The second line,
-// called verified, records the results of these tests with the noise of this seed. Round 0 tests the example itself. If
-// a rejection contradicts the certificate of an example or a bound on the example's confidence, the example has one
-// more line, called escalated.
+// called verified, records the results of these tests with the noise of this seed. Round 0 tests the example itself. A
+// test that rejects its hypothesis may contradict the example's certificate, or a bound on the example's confidence. In
+// the case of such a contradiction, the example has one more line, called escalated.
 type AuditLine struct {
 	Index int       `json:"index"`
 	Step  AuditStep `json:"step"`

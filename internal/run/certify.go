@@ -108,9 +108,9 @@ func prepare(ctx context.Context, p Plan, console experiment.Console) (*running,
 	return r, nil
 }
 
-// keepResumed takes the seed, the choice of examples and the order of the values in flat rows from the record of a
-// resumed run, unless the plan sets them. For a run with scores, keepResumed also takes the batch size and the side
-// that makes the noise (host or device). The last bits of scores may depend on these two settings.
+// keepResumed takes settings from the record of a resumed run, unless the plan sets them: the seed, the choice of
+// examples and the order of the values in flat rows. For a run with scores, keepResumed also takes the batch size and
+// the side that makes the noise (host or device). The last bits of scores may depend on these two settings.
 func (p *Plan) keepResumed() error {
 	if !p.Resume {
 		return nil

@@ -44,7 +44,7 @@ func mixedDistance(x []float64) float64 {
 	return sum / math.Sqrt(norm)
 }
 
-// writeMixed writes the model.
+// writeMixed writes the model of the classifier 'mixed' to a file, and returns the file's path.
 func writeMixed(t *testing.T) string {
 	t.Helper()
 	weights := &onnxpb.TensorProto{Name: proto.String("w"), Dims: []int64{int64(len(mixed.weight)), 2}, DataType: proto.Int32(1)}

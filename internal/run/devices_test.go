@@ -125,8 +125,8 @@ func manyImages(t *testing.T) string {
 	return writeImages(t, images...)
 }
 
-// TestDevices carries out runs on several devices, some or all of which may fail. It resumes a run that fails. The
-// files must match the files of a run on one device.
+// TestDevices carries out runs on several devices. Some or all of the devices may fail. It resumes a run that fails.
+// The files must match the files of a run on one device.
 func TestDevices(t *testing.T) {
 	data := manyImages(t)
 	for name, change := range devicePlans(data) {

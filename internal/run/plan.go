@@ -32,9 +32,9 @@ type Plan struct {
 	// OnlyOf names the run whose results select the examples. Certify fills in Spec.Only from this run.
 	OnlyOf OnlyOf
 
-	// Radii are the radii of the summary. If Radii is nil, the radii are chosen automatically. PerClass adds the
-	// accuracy of each class to the summary, and Norms adds the accuracy in further norms. The run's record contains
-	// none of these three fields.
+	// Radii are the radii at which the summary gives the certified accuracy. If Radii is nil, the radii are chosen
+	// automatically. PerClass adds the accuracy of each class to the summary, and Norms adds the accuracy in further
+	// norms. The run's record contains none of these three fields.
 	Radii    []float64
 	PerClass bool
 	Norms    []law.Norm

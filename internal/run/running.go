@@ -112,7 +112,7 @@ func (r *running) checkScores(done runfolder.Done) error {
 	if r.Scores == nil || done.Scores == nil {
 		return nil
 	}
-	q := SavedScores{Temperature: 1} // the scores were saved at the run's temperature
+	q := SavedScores{Temperature: 1} // the saved scores already include the run's temperature
 	q.Params.Class = r.plan.Class
 	var p *poll
 	if r.Votes != nil {

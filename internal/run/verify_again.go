@@ -32,7 +32,7 @@ type Again struct {
 	Version    string
 }
 
-// SampleAgain is the result of resampling.
+// SampleAgain is the result of resampling examples of a run and comparing them with the run's record.
 type SampleAgain struct {
 	ChoiceSeed uint64 `json:"choice_seed"`
 	Examples   []int  `json:"examples"`  // indices of the resampled examples

@@ -13,7 +13,8 @@ import (
 // holding records how many examples are complete in all files of a run, and what the files hold after these examples.
 type holding struct {
 	votes, certs int // number of intact lines
-	// number of consecutive examples at the start of the files that have votes, a certificate and all rows of bounds
+	// number of consecutive examples, counted from the first one, that have votes, a certificate and all rows of bounds
+	// in the files
 	whole      int
 	ends       sizes // lengths of the files up to the end of the last whole example
 	header     string

@@ -52,7 +52,7 @@ func (p Parameters) ScoreParams(target certify.Target) certify.ScoreParams {
 	}
 }
 
-// Certifiers prepares the methods of a recorded run.
+// Certifiers prepares the certification methods of a recorded run.
 func (r Run) Certifiers() (Certifiers, error) {
 	return r.Parameters.Certifiers(r.Target(r.Parameters.Alpha))
 }

@@ -34,7 +34,7 @@ func keys(t *testing.T) (signature.SecretKey, signature.PublicKey) {
 	return secret, public
 }
 
-// signedRun samples a run that has all kinds of files, and signs it.
+// signedRun makes the folder of a finished run, with all kinds of files, and signs it.
 func signedRun(t *testing.T, run Run, key signature.SecretKey) (dir string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "run")

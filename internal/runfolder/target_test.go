@@ -503,8 +503,8 @@ func TestGivenConditions(t *testing.T) {
 	}
 }
 
-// Earlier versions wrote fewer columns to bounds.csv. If a resumed run finds such a file, it must sample again every
-// example that has rows. The reason is that rows with more columns cannot be appended to the file.
+// Earlier versions wrote fewer columns to bounds.csv. If a resumed run finds such a file, it must resample every
+// example that has rows in the file. The reason is that rows with more columns cannot be appended to the file.
 func TestResumeEarlierBounds(t *testing.T) {
 	dir := wholeRun(t)
 	want := contents(t, dir)

@@ -369,7 +369,8 @@ func TestRedo(t *testing.T) {
 	failed, other := c.lanes[0], c.lanes[1]
 	// An example is complete when 16 results are counted: 5 + 10 samples and the clean input.
 	c.active[0].lane, c.active[0].counted = failed, 15 // one is missing
-	c.active[1].lane, c.active[1].counted = failed, 16 // complete, so it waits for its decision
+	// the example is complete; the sampler must still decide whether it needs more samples
+	c.active[1].lane, c.active[1].counted = failed, 16
 	c.active[2].lane, c.active[2].counted = other, 3
 	before := slices.Clone(c.active)
 	check := func(when string, redone ...int) {

@@ -293,8 +293,8 @@ func (c *scheduler) compose(l *lane) *task {
 
 // room returns the size of a lane's next batch. The argument 'waiting' is the number of waiting samples that the method
 // 'available' has counted. If the sampler is eager, the waiting samples are divided among the workers. The method then
-// returns the largest batch size that a worker's share fills. If the share fills no batch, it returns the smallest
-// batch size.
+// returns the largest batch size that a worker's share fills. If the share does not fill even the smallest batch, the
+// method returns the smallest batch size.
 func (c *scheduler) room(l *lane, waiting int) int {
 	if !c.sampler.Eager {
 		return l.batch

@@ -174,9 +174,9 @@ func aliases(counts []uint64, columns, width int) []uint64 {
 			entries[c] = uint64(c)
 		}
 	}
-	// Each round completes the column of a label that has too few cells for its column. It fills the column with cells
-	// of a label that has too many cells. The remaining cells exactly fill the remaining columns. So while labels with
-	// too few cells remain, labels with too many cells remain, too.
+	// Each round takes a label that has too few cells to fill its column, and completes this column. It fills the
+	// column with cells of a label that has too many cells. The remaining cells exactly fill the remaining columns. So
+	// while labels with too few cells remain, labels with too many cells remain, too.
 	for len(small) > 0 {
 		c, donor := small[len(small)-1], large[len(large)-1]
 		small = small[:len(small)-1]

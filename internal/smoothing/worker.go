@@ -163,8 +163,8 @@ func (s Sampler) vote(outputs []float32) int {
 // The constant 'none' is the vote for an output without an answer.
 const none = -1
 
-// The constant 'clean' is the phase in which the model runs once, on an example's input without noise. This phase has
-// no stream.
+// The constant 'clean' is the phase in which the model runs once, on an example's input without noise. This phase draws
+// no noise, so it has no Stream of random numbers.
 const clean Phase = 2
 
 // Vote returns the class with the largest output. In a tie the first class wins. The output −∞ masks a class. If an

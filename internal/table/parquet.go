@@ -14,7 +14,8 @@ import (
 )
 
 // Parquet streams the leaf columns of a Parquet file, with one page in memory at a time. It can also read a single
-// value by its row. Call its methods within Guard, and call CheckPages before you read a column.
+// value by its row. The Parquet library panics on some damaged files, so call the methods of this type inside a
+// function that Guard runs. Call CheckPages before you read a column.
 type Parquet struct {
 	*parquet.File
 	src io.ReaderAt

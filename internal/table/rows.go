@@ -71,7 +71,7 @@ func (c *column) groupText() []Group {
 func (t *Table) Select(rows []int) *Table {
 	out := &Table{Path: t.Path, N: len(rows), header: t.header, binary: t.binary, index: map[string]*column{}}
 	for _, c := range t.columns {
-		width := max(1, c.Cols) // Cols is 0 in the columns of a text file
+		width := max(1, c.Cols) // a column of a text file has Cols = 0
 		kept := make([]float64, 0, len(rows)*width)
 		for _, i := range rows {
 			kept = append(kept, c.Data[i*width:(i+1)*width]...)

@@ -88,8 +88,8 @@ type column struct {
 	name string
 	Matrix
 	matrix bool // wanted as a 2-D array, whatever the dimensions in the file
-	// The slice 'text' holds, for each row, the value if it is not a number, and "" if it is a number. If the last rows
-	// hold numbers, the slice may be shorter than Data.
+	// The slice 'text' has one string for each row: "" if the row's value is a number, and otherwise the value itself.
+	// If the last rows hold numbers, the slice may be shorter than Data.
 	text []string
 }
 

@@ -11,8 +11,8 @@ import (
 
 const root = "../.."
 
-// read returns the text of every file whose name matches, in the given folders of the project and in the folders below
-// them.
+// read returns the texts of files in the given folders of the project and in the folders below them. The expression
+// 'name' selects the files by their names.
 func read(t *testing.T, name *regexp.Regexp, folders ...string) map[string]string {
 	t.Helper()
 	texts := map[string]string{}

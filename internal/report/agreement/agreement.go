@@ -96,7 +96,7 @@ type Votes struct {
 	// scores. AtMost counts the samples whose votes are known and differ, and also the samples whose vote is unknown in
 	// at least one run because the largest scores are tied.
 	AtMost *int64 `json:"at_most,omitempty"`
-	// Rate is AtLeast per 100,000 samples.
+	// Rate is AtLeast as a rate per 100,000 samples: 100,000·AtLeast divided by the number of compared samples.
 	Rate float64 `json:"at_least_per_100000"`
 	// The interval from Low to High is a Clopper–Pearson interval for the expected rate: the mean rate if both runs
 	// were repeated on the same examples with new noise. High is nil for a comparison of counts.

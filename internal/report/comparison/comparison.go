@@ -254,7 +254,7 @@ func newChange(value, baseline Spread) Change {
 
 // AddGains sets the Gain of each row: a comparison with the row of the baseline method that has the same setting. Rows
 // of the baseline method get no Gain. A row also gets no Gain if the baseline method has no row with the same setting.
-// AddGains returns an error if no row is of the baseline method.
+// AddGains returns an error if no row belongs to the baseline method.
 func AddGains(rows []*Row, baseline string) error {
 	var names []string
 	for _, r := range rows {

@@ -27,9 +27,9 @@ type series struct {
 	Name  string `json:"name"`
 	Color int    `json:"color"` // number of the run's colour; −1: the colour of the text
 	Dash  int    `json:"dash"`  // number of the quantity's dash pattern
-	// Shape is "step", "bins", "line", "points" or "dots". With the shape "step", the line has each value up to the
-	// abscissa of the value. With "bins", the line has each value from the abscissa of this value up to the next
-	// abscissa. The shape "points" is a line with marks, and "dots" is marks alone.
+	// Shape is "step", "bins", "line", "points" or "dots". With the shape "step", the line has each value from the
+	// previous abscissa up to the abscissa of this value. With "bins", the line has each value from the abscissa of
+	// this value up to the next abscissa. The shape "points" is a line with marks, and "dots" is marks alone.
 	Shape  string   `json:"shape"`
 	Values []number `json:"values"`
 	// Low and High are the ends of a band. Each has one value for each value of the line. Low and High are absent if

@@ -273,7 +273,7 @@ func (p Page) exceptions() string {
 	return text
 }
 
-// failures states how many certificates may be wrong.
+// The method 'failures' returns a text that states how many certificates may be wrong.
 func (p Page) failures() string {
 	text := ""
 	if slices.ContainsFunc(p.Runs, func(r Run) bool { return !r.Conditions.Deterministic }) {

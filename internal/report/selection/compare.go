@@ -213,9 +213,9 @@ func compareScales(a, b *float64) int {
 	return 0
 }
 
-// modelNames names the model of each run by its file. If two files have the same name but different contents, their
-// model names also hold the first digits of the files' SHA-256. If a run states no model, modelNames uses the name of
-// the run instead.
+// modelNames returns a name for each run's model: the file name of the model. If two files have the same name but
+// different contents, their model names also hold the first digits of the files' SHA-256. If a run states no model,
+// modelNames uses the name of the run instead.
 func modelNames(runs []summary.Summary) []string {
 	names := make([]string, len(runs))
 	content := map[string]map[string]bool{} // for each name, the hashes of the files with this name

@@ -40,7 +40,7 @@ func TestSelectiveAt(t *testing.T) {
 
 // The bound for the population is u/(u+c). Here u is an upper bound on the share of inputs at which an attack can make
 // the answer wrong, and c is a lower bound on the share of inputs whose answer is right under every attack. Both come
-// from Clopper–Pearson bounds and allow for alpha.
+// from Clopper–Pearson bounds. They also allow for wrong certificates, which have a probability of at most alpha.
 func TestSelectiveInPopulation(t *testing.T) {
 	const alpha, delta = 0.001, 0.05
 	x := Selective{Unsafe: 20, Answered: 900, Of: 1000}

@@ -55,7 +55,8 @@ type Summary struct {
 	ByGroup       *ByGroup     `json:"by_group,omitempty"` // if requested (Options.Groups)
 
 	Calibration []Calibration `json:"calibration,omitempty"` // in ascending order of radius; empty without bounds
-	Reliability *Reliability  `json:"reliability,omitempty"` // vote shares as confidences, without attack
+	// bins of a reliability diagram without attack; the vote shares are the confidences
+	Reliability *Reliability `json:"reliability,omitempty"`
 
 	// Norms holds the certified accuracy in further norms (Options.Norms).
 	Norms []InNorm `json:"norms,omitempty"`

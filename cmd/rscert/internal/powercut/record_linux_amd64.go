@@ -13,7 +13,7 @@ import (
 // ErrNoTrace means that the system does not let a process trace another process.
 var ErrNoTrace = errors.New("processes cannot be traced here")
 
-// Program is a program to record.
+// Program describes a program for the function Record, which runs the program and records its operations on files.
 type Program struct {
 	Path   string
 	Args   []string // without its name
