@@ -87,8 +87,8 @@ type calibrationTest struct {
 	Spiegelhalter report.Number `json:"spiegelhalter_z"`
 	SpiegelP      report.Number `json:"spiegelhalter_p"` // asymptotic: approximately valid if there are many examples
 	// valid for any number of examples; this test has more power than the test whose p-value is P
-	MonteCarlo    report.Number `json:"monte_carlo_p"`
-	Draws         int           `json:"monte_carlo_draws"`
+	MonteCarlo report.Number `json:"monte_carlo_p"`
+	Draws      int           `json:"monte_carlo_draws"`
 }
 
 func newCalibration(m calib.Metrics) calibration {

@@ -107,7 +107,8 @@ func (p thresholdPoint) name() string {
 	return fmt.Sprintf("τ = %g", p.Threshold)
 }
 
-// first returns the errors at the threshold for the first value of --tpr, or nil if no value of --tpr was used.
+// The method 'first' returns the errors at the threshold for the first value of --tpr. It returns nil if no value of
+// --tpr was used.
 func (r *thresholdErrors) first() *rejection {
 	if r == nil || len(r.Points) == 0 || r.Points[0].TPR == nil {
 		return nil

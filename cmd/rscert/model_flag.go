@@ -38,7 +38,7 @@ func (m models) Set(path string) error {
 	return nil
 }
 
-// replace makes the path the only model.
+// The method 'replace' makes the model at the given path the only model.
 func (m models) replace(path string) error {
 	*m.first, *m.further = path, nil
 	return nil

@@ -40,7 +40,7 @@ func (o *projectionOptions) complete(valueGiven bool) (err error) {
 	return nil
 }
 
-// project makes the table of --rows and --cols. It returns nil without these flags.
+// project makes the table that the flags --rows and --cols describe. It returns nil without these flags.
 func (o projectionOptions) project(runs []summary.Summary) (*projection.Projection, error) {
 	if !o.given() {
 		return nil, nil

@@ -170,8 +170,8 @@ func openArray(o slurmOptions, options, words []string) (a *cluster.Array, resum
 	return a, false, badInput(a.Create())
 }
 
-// check refuses sbatch options that conflict with the options or the script of 'rscert slurm', and numbers out of
-// range.
+// check refuses numbers out of range, and sbatch options that conflict with the options or the script of 'rscert
+// slurm'.
 func (o slurmOptions) check(options []string) error {
 	for _, option := range options {
 		name, _, _ := strings.Cut(option, "=")

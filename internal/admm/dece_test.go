@@ -143,7 +143,7 @@ func TestLearningRate(t *testing.T) {
 				t.Errorf("%s: %v, want %v", schedule, got, want)
 			}
 		}
-		for range 10 { // a larger calibration error sets the count of steps back to 0
+		for range 10 { // a larger calibration error resets the count of steps to 0
 			l.observe(0.3)
 		}
 		if schedule == Plateau && l.rate != 0.05 {

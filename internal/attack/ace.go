@@ -53,10 +53,10 @@ func (s Setting) String() string {
 	return fmt.Sprintf("%s-%s", sign, s.Omega)
 }
 
-// ace runs the ACE attacks (Emde et al. 2025, equation 2 and appendix B.2; after Galil & El-Yaniv 2021). For each
-// setting it searches the allowed inputs x′ for the largest η·CE(f(x′), ω). The classifier must answer the same class
-// for x′ as for the example x. The ascent starts at x. A step is the gradient times a rate, and the rate starts at
-// StepSize.
+// ace runs the ACE attacks (Emde et al. 2025, equation 2 and appendix B.2; after Galil & El-Yaniv 2021). A setting
+// consists of a sign η and a class ω. For each setting, ace searches the allowed inputs x′ for the largest η·CE(f(x′),
+// ω), where CE is the cross-entropy. The classifier must answer the same class for x′ as for the example x. The ascent
+// starts at x. A step is the gradient times a rate, and the rate starts at StepSize.
 func (s *Search) ace(ctx context.Context, targets []*target) error {
 	for _, t := range targets {
 		t.found.Altered = make([]Altered, len(Settings))
@@ -163,8 +163,8 @@ type gradual struct {
 	steps        int       // number of steps left
 	x            []float32 // the current point; observe gets the gradient at this point
 	at, gradient []float32 // the last point that kept the class, and its gradient; nil at first
-	best         []float32 // the point with the largest η·CE so far
-	value        float64   // η·CE at the point 'best'
+	best         []float32 // the point with the largest η·CE(f(x′), ω) so far (see Setting)
+	value        float64   // η·CE at the point 'best', where CE is the cross-entropy
 	plateau      float64   // η·CE at the last improvement
 	waiting      int       // steps since the last improvement, or since a plateau last lowered the rate
 	keeps        bool      // whether the classifier's answer at x is its clean answer for the example

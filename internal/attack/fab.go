@@ -116,8 +116,9 @@ func (s *Search) chase(ctx context.Context, chases []*chase) error {
 	return s.closeIn(ctx, chases)
 }
 
-// advance finds the nearest boundary of each chase, and moves the chase past it. The distance to a boundary is
-// |difference| divided by the dual norm of the gradient.
+// advance finds the boundary nearest to the current point of each chase, and moves this point past the boundary. A
+// chase is the state of the attack FAB on one example. The distance to a boundary is |difference| divided by the dual
+// norm of the gradient.
 func (s *Search) advance(ctx context.Context, chases []*chase) error {
 	n, d := s.Gradients.Examples(), len(chases[0].x)
 	var x []float32

@@ -157,7 +157,7 @@ func scale(all []mover, budget int64) {
 		most = max(most, m.gain)
 	}
 	low, high := 0., 1/most
-	for range 64 { // after 64 doublings, only coordinates of negligible gain could still move
+	for range 64 { // after 64 doublings of λ, only coordinates with a negligible gain could still move further
 		if !fits(high) {
 			break
 		}

@@ -62,8 +62,8 @@ type NoisyGradients interface {
 	// of x [D]. The values of x are in the units of the data. To make the copies, Run adds noise [C·D] to the model's
 	// input for x. Run computes the model's scores [C·m] for these copies, where m is the number of classes. It also
 	// computes the loss for the class 'label', and the gradient [D] of this loss with respect to x. The loss is −ln of
-	// a mean over the C copies: the mean of the label's softmax probability. An implementation with another loss
-	// returns 0 as the loss.
+	// the mean of the label's softmax probability over the C copies. An implementation with another loss returns 0 as
+	// the loss.
 	Run(ctx context.Context, x, noise []float32, label int, scores, gradient []float32) (loss float64, err error)
 }
 

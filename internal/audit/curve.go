@@ -54,8 +54,8 @@ type Levels struct {
 //
 // Here UCB and LCB are upper and lower confidence bounds on a proportion. For one radius UCB and LCB are
 // Clopper–Pearson bounds. For all radii they come from the inequality of Dvoretzky, Kiefer and Wolfowitz (Massart's
-// constant, one-sided, δ ≤ ½). The terms γ and α account for breaks and certificates that are wrong. An example is
-// robust at radius ρ if the answer is the label for every perturbation of norm at most ρ.
+// constant, one-sided, δ ≤ ½). The term γ accounts for breaks that are wrong, and the term α accounts for certificates
+// that are wrong. An example is robust at radius ρ if the answer is the label for every perturbation of norm at most ρ.
 //
 // The share #{Listed > ρ}/n is an upper bound on the robust accuracy on the n audited images themselves. This bound is
 // wrong only if one of the verified breaks is false. In 'rscert audit', the probability of such an error is at most the

@@ -17,12 +17,12 @@ import (
 // w_k·δ₁. Then CE ≤ min_k c_k with probability ≥ 1−δ.
 //
 // Proof that Bentkus' inequality applies to the number A of the comment of oneStep. Let f(u) = (u−τ)₊². Given the
-// scores, E f(Σ(c−W_i)) is convex in each h_i, so it is largest at some h_i = ±1. For such an h_i, −h_i(y_i−η_i) takes
-// one of two values. Its mean is 0, and its variance is η_i(1−η_i). Choose the sign of h_i that makes the larger of
-// these two values as large as possible. By the lemma of bentkusTail, this sign gives the larger E f, whatever the
-// other summands are. This sign depends on η_i alone. Let W*_i be W_i with this sign as h_i. Then E f(Σ(c−W_i)) ≤ E
-// f(Σ(c−W*_i)). The c − W*_i are independent, identically distributed and at most 1+c. Their mean is 0, and their
-// variance is at most β − c².
+// scores, E f(Σ(c−W_i)) is convex in each h_i, so it is largest at some h_i = ±1. For such an h_i, the term
+// −h_i(y_i−η_i) of c−W_i takes one of two values. Its mean is 0, and its variance is η_i(1−η_i). Choose the sign of h_i
+// that makes the larger of these two values as large as possible. By the lemma of bentkusTail, this sign gives the
+// larger E f, whatever the other summands are. This sign depends on η_i alone. Let W*_i be W_i with this sign as h_i.
+// Then E f(Σ(c−W_i)) ≤ E f(Σ(c−W*_i)). The c − W*_i are independent, identically distributed and at most 1+c. Their
+// mean is 0, and their variance is at most β − c².
 //
 // For each level, the largest c that A_k does not refute is well defined. To see this, take the maximum of E (τ'−ΣW*)₊²
 // over all W* ≥ −1 with mean c and E W*² ≤ β. This maximum decreases in c. The proof in oneStep holds with (τ'−w)₊² in

@@ -33,9 +33,9 @@ type LowerBound struct {
 // of the pairs within an epoch does not matter. The code deals the pairs to epochs at random, as the seed determines.
 // Later epochs hold more pairs. Second, the code keeps only the count and the mean of s for each epoch, bin and label.
 // For the pairs of one epoch, bin and label, all s−y lie in an interval of length 1/128, and ln(1+λ(σ(s−y)−m)) is
-// concave in s−y. So if the code moves the pairs to the ends of the interval and keeps their mean, the sum of these
-// logarithms can only fall. For the same reason the code may then replace each X by the two nearest points of one grid
-// on [−1, 1], weighted so that their mean is X.
+// concave in s−y. So suppose that the code moves each s−y to an end of this interval and keeps the mean of all s−y. The
+// sum of these logarithms can then only fall. For the same reason the code may then replace each X by the two nearest
+// points of one grid on [−1, 1], weighted so that their mean is X.
 func BettingLower(s *Sample, delta float64, seed uint64) (LowerBound, error) {
 	if err := s.check(delta); err != nil {
 		return LowerBound{}, err

@@ -50,7 +50,9 @@ func BinnedBest(s *Sample, delta, variation float64) (Bound, error) {
 // 'quadratic' is the share w of δ for BinnedQuadratic in this range. BinnedBentkus gets the rest.
 type bestRange struct{ low, quadratic float64 }
 
-// bestRanges returns the ranges of BinnedBest for n scores. The range with the largest values comes first and ends at
+// bestRanges returns the ranges of BinnedBest for a sample of n scores. These are ranges of values of the calibration
+// error. Each range has its own division of δ between the two bounds. The range with the largest values comes first and
+// ends at
 // 1. Each other range ends where the range before it begins. If CE is larger than a small multiple of n^{−2/5},
 // BinnedBentkus nearly always gives a smaller bound than BinnedQuadratic. For smaller CE, n and the distribution of the
 // scores decide which bound is smaller. With few scores, BinnedQuadratic is hardly ever the smaller bound. With many

@@ -190,9 +190,9 @@ func slowLargest(t *testing.T, a, brier, budget float64, means, sampleOnly bool)
 			if !means {
 				continue
 			}
-			// The largest possible value of c − W* (see oneStep) is 'low'. It is 1+c, or 1 if the scores are fixed. Of
-			// all distributions with this upper limit, mean 0 and variance v, a distribution on only two values gives
-			// the smallest exponent.
+			// The variable 'low' is the largest possible value of c − W* (see oneStep). It is 1+c, or 1 if the scores
+			// are fixed. Of all distributions with this upper limit, mean 0 and variance v, a distribution on only two
+			// values gives the smallest exponent.
 			low, v := 1+c, brier-c*c
 			if sampleOnly {
 				low = 1

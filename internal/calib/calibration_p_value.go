@@ -46,9 +46,9 @@ func Spiegelhalter(p *Predictions) (z, pValue float64) {
 // The test averages four numbers. Three of them use products of E_m over all bins. The first product has equal signs in
 // all bins (for over- or underconfidence as a whole). The second product has one sign in the bins below ½ and the
 // opposite sign in the bins above ½. The third product has a separate sign for each bin. The fourth is the mean of E_m
-// over the bins. Each of the four is itself an average over signs and over a grid of λ that depends only on the V_m. By
-// Markov's inequality the reciprocal of the average is a p-value. If the reciprocal is above 1, the p-value is 1. It is
-// NaN if the predictions have weights.
+// over the bins. Each of the four is itself an average over signs and over a grid of values of λ. This grid depends
+// only on the V_m. By Markov's inequality the reciprocal of the average is a p-value. If the reciprocal is above 1, the
+// p-value is 1. It is NaN if the predictions have weights.
 func CalibrationTest(p *Predictions) (pValue float64) {
 	if p.Weight != nil {
 		return math.NaN()

@@ -25,11 +25,12 @@ type RatioFit struct {
 
 // Ratios are estimated density ratios of a target population with respect to a source population.
 type Ratios struct {
-	Weight  []float64 // for each row of the source, in [0, Bound]
+	Weight  []float64 // weight of each row of the source sample, in [0, Bound]
 	Clipped int       // number of weights that were lowered to Bound
-	// The fields Before and After say how much the means of the features differ between source and target. Each of the
-	// two is the largest difference over the features, in units of the feature's standard deviation over both samples.
-	// Before uses the unweighted means of the source, and After uses the weighted means of the source.
+	// The fields Before and After say how much the means of the features differ between source and target. To compute
+	// each of the two, divide each feature's difference by the feature's standard deviation in both samples together.
+	// The largest of these numbers, without signs, is the result. Before uses the unweighted means of the source, and
+	// After uses the weighted means of the source.
 	Before, After float64
 }
 

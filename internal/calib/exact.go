@@ -152,8 +152,9 @@ func (r *reached) gains(gainOf []uint64) gains {
 
 // bestSigns maximises a sum of terms over the signs of m bins. The function 'plus' gives the term of each pair of
 // consecutive '+' bins, and the function 'minus' gives the term of each pair of consecutive '−' bins. The number −1
-// stands for a bin of either sign before the first bin. The number m stands for a bin of either sign after the last
-// bin. bestSigns returns the maximum and which bins are '+'.
+// stands for an imaginary bin before the first bin, which counts both as '+' and as '−'. The number m stands for an
+// imaginary bin after the last bin, which counts both as '+' and as '−'. bestSigns returns the maximum and which bins
+// are '+'.
 func bestSigns(m int, plus, minus func(from, to int) fixedpoint.Sum) (best fixedpoint.Sum, over []bool) {
 	// The loop below visits the bins k. afterPlus[q+1] is the best sum if bin k−1 is '+' and the last '−' bin is q.
 	// afterMinus[p+1] is the best sum if bin k−1 is '−' and the last '+' bin is p.

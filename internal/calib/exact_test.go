@@ -28,8 +28,8 @@ func reaches(b Bins, v Bounded, m int) bool {
 }
 
 // byAssignment is the oracle for few samples. It tries every assignment of samples to reachable bins. Within a bin,
-// |Σw(c−z)| is largest if all z are as low as possible, or if all z are as high as possible. This oracle does not use
-// signs. The weights are 1 if w is nil.
+// |Σw(c−z)| is largest if all z are as low as possible, or if all z are as high as possible. Unlike CCE, this oracle
+// does not choose a sign for each bin. The weights are 1 if w is nil.
 func byAssignment(b Bins, intervals []Bounded, w []float64) float64 {
 	n, m := len(intervals), b.Len()
 	if w == nil {

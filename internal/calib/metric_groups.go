@@ -21,11 +21,11 @@ func (p *Predictions) Only(rows []int) *Predictions {
 	return out
 }
 
-// MeasureGroups computes the metrics of each of G groups. An interval that holds for every number of examples has the
-// confidence level 1 − (1 − o.Level)/G. So by the union bound, the intervals of one metric hold for all groups together
-// with probability at least o.Level. Groups may overlap. A bootstrap interval keeps the level o.Level, because no level
-// makes it exact. Each bootstrap interval and each test of calibration refers to its own group, not to all groups
-// together.
+// MeasureGroups computes the metrics of each of G groups. If an interval is valid for every number of examples, its
+// confidence level is 1 − (1 − o.Level)/G. So by the union bound, the intervals of one metric hold for all groups
+// together with probability at least o.Level. Groups may overlap. A bootstrap interval keeps the level o.Level, because
+// no level makes it exact. Each bootstrap interval and each test of calibration refers to its own group, not to all
+// groups together.
 func MeasureGroups(groups []*Predictions, o MetricOptions) ([]Metrics, error) {
 	level := o.Level
 	o.Level = 1 - (1-level)/float64(len(groups))

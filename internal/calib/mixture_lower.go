@@ -59,7 +59,7 @@ func largestRefuted(reached func(m float64) bool) float64 {
 type signMixture struct {
 	n    float64
 	nu   []float64
-	logs [][]float64 // the logarithms of the averages over paths, for each ν
+	logs [][]float64 // for each ν: the logarithms of the averages over the paths, one for each partition and θ
 }
 
 const (

@@ -5,8 +5,9 @@ import (
 	"math"
 )
 
-// Bounds on the calibration error CE = E|d|, d = s − η(s), imply bounds on other measures of miscalibration. The
-// implied bounds hold whenever the bounds on CE hold, so they have no failure probability of their own.
+// Let CE = E|d| be the calibration error, with d = s − η(s). Bounds on CE imply bounds on other measures of
+// miscalibration. The implied bounds hold whenever the bounds on CE hold, so they have no failure probability of their
+// own.
 
 // NormAbove returns an upper bound on the L_q calibration error (E|d|^q)^{1/q}, q ≥ 1, from an upper bound on CE.
 // Because |d| ≤ 1, we have |d|^q ≤ |d|. So the norm is at most CE^{1/q}. If |d| is always 0 or 1, the norm equals

@@ -32,7 +32,7 @@ import "math"
 //
 //	P(A ≤ c − t) ≤ exp(−n·kl((v+(1+c)t)/((1+c)²+v) ‖ v/((1+c)²+v))),  c = CE.
 //
-// For every projection, with bin means or lines: the labels give E[e^{−λΣh(y−η)} | scores] ≤ e^{λ²Σh²/8} ≤ e^{nλ²/8}
+// For every projection (to bin means or to lines), the labels give E[e^{−λΣh(y−η)} | scores] ≤ e^{λ²Σh²/8} ≤ e^{nλ²/8}
 // (Hoeffding's lemma). The scores give E e^{−λ|s−η|} ≤ 1 − c + c·e^{−λ} (convexity). Together these give
 //
 //	P(A ≤ a) ≤ exp(−n·sup_λ [−λa − λ²/8 − ln(1−c+c·e^{−λ})]).

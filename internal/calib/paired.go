@@ -28,8 +28,8 @@ const clippedProbability = 0.01
 // every number of examples. Variation that is common to both classifiers cancels. The clipped NLL is −ln max(p, 0.01),
 // where p is the probability that the classifier gave to the actual outcome. The plain NLL has no bound and therefore
 // no valid interval. Each interval by itself holds with a probability of at least the argument 'level'. An ECE is not a
-// mean over examples, so the betting interval cannot bound the difference of two ECEs. CompareECE bounds it with a
-// wider interval.
+// mean over examples, so the betting interval cannot bound the difference of two ECEs. CompareECE bounds this
+// difference with an interval that is wider than a betting interval.
 //
 // An error about a row is a *RowError.
 func ComparePaired(first, second *Predictions, level float64, seed uint64) ([]PairedDifference, error) {

@@ -40,8 +40,9 @@ func PlanSize(s *Sample, m BoundMethod, p BoundParams, gap float64) (n int, err 
 	})
 }
 
-// smallestPlan returns the smallest of the sizes leastPlan·2^{k/8} that is enough. The code first doubles the size
-// until a size is enough. Then bisection between the last two sizes finds the smallest size that is enough.
+// smallestPlan returns the smallest of the sizes leastPlan·2^{k/8} for which the function 'enough' returns true. The
+// code first doubles the size until a size is enough. Then bisection between the last two sizes finds the smallest size
+// that is enough.
 func smallestPlan(enough func(n int) (bool, error)) (int, error) {
 	size := func(k int) int { return int(leastPlan * math.Exp2(float64(k)/8)) }
 	lo, hi := -1, 0

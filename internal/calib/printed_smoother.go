@@ -113,8 +113,8 @@ func (t temperedSmoother) printed(valid []uint64, delta float64, r *splitMix) (t
 			{"gap", gap.mean},
 			{"gap_bernstein", bernstein(n, delta, gap.variance(), 1)},
 			{"smoothing", smoothing.mean},
-			// In the term R·BB, BB is the radius for g/R, which lies in [0, 1]. The term equals the radius for g
-			// itself. The values of g lie in an interval of length R. R is the variable 'bound'.
+			// In the term R·BB, BB is the radius for the values of g/R. These values lie in [0, 1]. The term equals the
+			// radius for g itself. The values of g lie in an interval of length R. R is the variable 'bound'.
 			{"smoothing_bernstein", bernstein(n, delta, smoothing.variance(), bound)},
 		}, Terms{
 			{"bandwidth", t.h},

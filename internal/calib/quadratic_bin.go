@@ -188,7 +188,7 @@ func (b *quadraticBin) peak(price, tolerance float64) float64 {
 // peakCells are neighbouring cells of a bin in ascending order of q.
 type peakCells struct {
 	list  []peakCell
-	peaks []float64 // the bounds of the cells for the current price
+	peaks []float64 // for each cell, the upper bound on u(q) + price·ln A_b(q) in this cell, at the current price
 }
 
 // peakOf returns an upper bound on the largest value of u(q) + price·ln A_b(q) for q in the cells. The function 'point'

@@ -31,8 +31,8 @@ func scoresOf(s *Sample, d *quadraticDual) [][]float64 {
 }
 
 // The test computes the bound from the formulas in the comment of quadraticPath, with plain sums. To find the maximum
-// over paths of integers, it tries every range of integers and every state in each range. This plain computation uses
-// no windows.
+// over paths of integers, it tries every range of integers and every state in each range. This plain computation does
+// not limit the states of a bin to a window (see quadraticPath).
 func TestQuadraticPathFromTheFormulas(t *testing.T) {
 	for name, law := range oddScores {
 		for _, variation := range []float64{0.3, 1} {

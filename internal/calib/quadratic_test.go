@@ -247,7 +247,8 @@ func TestBinnedQuadraticFromTheFormulas(t *testing.T) {
 				what            string
 				got, want, over float64
 			}{
-				// room above the exact value: peak may exceed the maximum over q, and distanceFrom may exceed f_b
+				// the last number is the allowed excess over the exact value: the method 'peak' may return more than
+				// the maximum over q, and distanceFrom may return more than f_b
 				{"gap", got.Terms.Get("gap") / scale, gap, 0.01 * gap},
 				{"variation", got.Terms.Get("variation") / scale, jump, 1e-6},
 				{"population", got.Terms.Get("population") / scale, math.Log(1/(0.03*delta)) / (n * kappa), 1e-6},

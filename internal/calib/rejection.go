@@ -140,9 +140,9 @@ type RejectionErrors struct {
 	// Listed is the confidence-thresholded robust test error by listing 2 of the article. The listing ignores the
 	// attacks on an example whose clean answer is wrong, and it ignores right answers under attack.
 	Listed float64
-	// An example is fooled if its clean answer is right and an answer under attack is wrong. FalsePositives is the
-	// number of fooled examples with a wrong answer under attack whose confidence is at least Threshold, divided by the
-	// number of all fooled examples.
+	// An example is fooled if its clean answer is right and an answer under attack is wrong. FalsePositives is a share
+	// of the fooled examples. It counts the fooled examples with at least one wrong answer under attack whose
+	// confidence is at least Threshold.
 	FalsePositives float64
 }
 

@@ -103,8 +103,8 @@ func (w RowWeights) meanDown(total fixedpoint.Sum, n int) float64 {
 	return mean
 }
 
-// LargestShare returns the largest share of the total weight that k of n rows can have, rounded up: the sum of the k
-// largest weights divided by the sum of all weights. Without weights it is k/n.
+// LargestShare returns the largest share of the total weight that k of n rows can have. This is the sum of the k
+// largest weights divided by the sum of all weights, rounded up. Without weights it is k/n.
 func (w RowWeights) LargestShare(k int64, n int) float64 {
 	if w.units == nil {
 		return math.Nextafter(float64(k)/float64(n), 2)

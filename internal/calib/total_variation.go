@@ -117,7 +117,7 @@ func (d denoised) variation() float64 {
 // evaluator evaluates η̂ at points in ascending order.
 type evaluator struct {
 	denoised
-	below int // number of training points with a score ≤ the score of the last call
+	below int // number of training points whose score is at most the score in the last call of the method 'value'
 	k     int
 }
 

@@ -28,7 +28,7 @@ import "math"
 //     Σ_b |v_{b+1} − v_b| that values v_b with l_b ≤ v_b ≤ u_b can give (see leastVariation).
 //   - Zigzags. For m fixed groups, the right side of (1) is Σ c_b·η̄_b. Here c_b is ±1 for the first and the last group
 //     and ±2 for the others. So Σ c_b²/n_b ≤ (4m−6)/n_min, where n_min is the smallest n_b. By Hoeffding's inequality
-//     (1963, Theorem 2), Σ c_b·ȳ_b > Σ c_b·η̄_b + t has probability at most exp(−2t²·n_min/(4m−6)). There are
+//     (1963, Theorem 2), the event Σ c_b·ȳ_b > Σ c_b·η̄_b + t has probability at most exp(−2t²·n_min/(4m−6)). There are
 //     2·binom(B, m) ways to choose m groups and to call the first one high or low. Each number m gets the share
 //     1/(m(m−1)) of δ', and these shares sum to 1 over m ≥ 2. So with probability at least 1 − δ', the inequality V ≥ Σ
 //     c_b·ȳ_b − t_m holds for every m and every choice of m groups. Here t_m² = (4m−6)·ln(2·binom(B,
@@ -36,7 +36,7 @@ import "math"
 //
 // The bands are better if η is near 0 or 1. The zigzags are better if η turns often, because the errors of the ȳ_b are
 // independent and partly cancel. The usual size of a group in partition k is n/2ᵏ. Both bounds use only the groups with
-// at least half of this size. The scores determine these groups, and (1) allows any choice of groups.
+// at least half of this size. The scores determine these groups, and inequality (1) allows any choice of groups.
 func VariationLower(s *Sample, delta float64) (LowerBound, error) {
 	if err := s.check(delta); err != nil {
 		return LowerBound{}, err

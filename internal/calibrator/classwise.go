@@ -103,7 +103,8 @@ func fitBeta(d Data, _ Options) (m Map, err error) {
 		} else if err == nil && x[1] < 0 {
 			x, err = fit(1, 0)
 		}
-		if err == nil && (x[0] < 0 || x[1] < 0) { // the remaining weight is below 0 too, so a constant is best
+		// the other weight, in the second fit, is below 0 too, so a constant is best
+		if err == nil && (x[0] < 0 || x[1] < 0) {
 			x, err = fit(0, 0)
 		}
 		if err == nil {

@@ -37,9 +37,10 @@ import "math"
 // at fixed n.)
 //
 // Memory does not grow with n. The code keeps K at the ends g < g' of the intervals of a fixed grid on [0,1], with one
-// bet λ ≤ c/g' for each interval. If the bets are fixed, ln(1+λ(X−m)) is concave in m, so between the ends ln K lies on
-// or above the chord. The code rejects the part of the interval where the chord is ≥ ln(1/α). The error from the chord
-// is of second order in the width of the interval and always on the safe side.
+// bet λ ≤ c/g' for each interval. Suppose that the bets are fixed. Then ln(1+λ(X−m)) is concave in m. So inside an
+// interval, ln K lies on or above its chord, which is the line through the values of ln K at the two ends. The code
+// rejects the part of the interval where the chord is ≥ ln(1/α). The error from the chord is of second order in the
+// width of the interval and always on the safe side.
 type bettingGrid struct {
 	stake     stake
 	n         int64

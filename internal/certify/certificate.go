@@ -82,7 +82,7 @@ type Certificate struct {
 	Radius     float64 `json:"radius"` // in the units of the data; rounded down
 	// Norm is the norm of the radius.
 	Norm   law.Norm `json:"norm"`
-	Margin float64  `json:"margin"` // certified lower bound, rounded down
+	Margin float64  `json:"margin"` // certified lower bound on the margin, rounded down
 	Method string   `json:"method"`
 	// MarginKind is the scale of Margin.
 	MarginKind MarginKind `json:"margin_kind"`

@@ -146,7 +146,7 @@ func (a *ScoreAccumulator) startSide(alpha float64) lowerMean {
 //
 //	F(Q(z̲) − R/σ) ≤ z(x+δ) ≤ F(Q(z̄) + R/σ),  ‖δ‖ ≤ R.
 //
-// The papers compute z̲ and z̄ by Hoeffding's bound.
+// The papers cited above compute the bounds z̲ and z̄ by Hoeffding's bound.
 type standardConfidence struct {
 	params    ScoreParams
 	low, high lowerMean // for X^A and for 1−X^A

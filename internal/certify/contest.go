@@ -62,8 +62,9 @@ func (c Claim) contest(v Votes, a int) (contest, error) {
 	return contest{winner: v.Counts[a], rival: rival, t: 1}, nil
 }
 
-// These are the names of the contests that can certify "A or silence". A classifier that answers the most probable
-// outcome violates this claim only if another class j is at least as probable as A and at least as probable as silence.
+// These are the names of the comparisons (see contest) that can certify the claim "A or silence". A classifier that
+// answers the most probable outcome violates this claim only if another class j is at least as probable as A and at
+// least as probable as silence.
 const (
 	classTest   = "class"   // p_A > p_j for all j
 	silenceTest = "silence" // p_none > p_j for all j

@@ -2,9 +2,9 @@ package certify
 
 import "math"
 
-// The type 'ranks' is the scale of a contest with a factor t. q1 and q2 are the probabilities of the two events of the
-// contest. F and Q are the distribution function and the quantile function of the law. The claim of the contest holds
-// within the distance ρ if
+// The type 'ranks' is the scale of a contest with a factor t. A contest is a comparison of two events that proves a
+// claim (see the type 'contest'). q1 and q2 are the probabilities of these two events. F and Q are the distribution
+// function and the quantile function of the law. The claim of the contest holds within the distance ρ if
 //
 //	t·F(Q(q1)−ρ) > F(Q(q2)+ρ).
 //

@@ -104,9 +104,9 @@ type Stopping struct {
 
 const (
 	// endShare is the share of α for each of two checkpoints: the first checkpoint that can certify, and the checkpoint
-	// at the budget. If there are no checkpoints between these two, their shares are larger. The first of the two ends
-	// the sampling of the clearest inputs. Because the share at the budget is large, a certificate from the whole
-	// budget is nearly as good as a certificate with a fixed n.
+	// at the budget. If there are no checkpoints between these two, their shares are larger. The first checkpoint that
+	// can certify ends the sampling of the clearest inputs. Because the share at the budget is large, a certificate
+	// from the whole budget is nearly as good as a certificate with a fixed n.
 	endShare = 0.25
 	// scoutShare is the share of α for all scouts together. Scouts are the checkpoints before the first checkpoint that
 	// can certify. They end the sampling of hopeless inputs.
@@ -201,7 +201,7 @@ func (s *Stopping) leastSamples(budget int64) int64 {
 		return p.Radius(s.certifier.bound(observation{n: n, a: n, alpha: share * p.level(), t: p.clearest()}).margin) >= s.rule.value
 	}
 	if !enough(budget) {
-		share = 1 - scoutShare // share of the checkpoint at the budget if no earlier checkpoint can certify
+		share = 1 - scoutShare // share of α that the checkpoint at the budget gets if no earlier checkpoint can certify
 		if enough(budget) {
 			return budget
 		}

@@ -26,7 +26,7 @@ type survivalBand struct {
 	points boundSurvival
 	alpha  float64 // failure probability of each side of the band
 	n      int64
-	counts []int64 // counts[j]: samples in [s_j, s_{j+1}), s_0 = 0
+	counts []int64 // counts[j] is the number of samples with a score in [s_j, s_{j+1}), where s_0 = 0
 	band   []bandPoint
 }
 

@@ -15,10 +15,10 @@ import (
 //	z(x+δ) ≥ ∫ [g(S_0) − S_0 g'(S_0)] ds + ∫ g'(S_0(s)) S(s) ds
 //	      = C + E ψ(f_A),  ψ(x) = ∫_0^x g'(S_0(s)) ds.
 //
-// ψ/ψ(1) is in [0,1], so a MeanBound bounds the mean of ψ(f_A)/ψ(1) at the full level. There is no band, and α is not
-// divided among thresholds. For S_0 = S the bound is ∫ g(S) ds, the best possible bound from S. For other S_0 the bound
-// is worse by a term of second order in S_0 − S. The upper bound follows in the same way from the concave function
-// g₊(p) = F(Q(p) + R/σ).
+// ψ/ψ(1) is in [0,1], so a MeanBound bounds the mean of ψ(f_A)/ψ(1) at the full level. The method 'tangent' needs no
+// confidence band, and α is not divided among thresholds. For S_0 = S the bound is ∫ g(S) ds, the best possible bound
+// from S. For other S_0 the bound is worse by a term of second order in S_0 − S. The upper bound follows in the same
+// way from the concave function g₊(p) = F(Q(p) + R/σ).
 //
 // S_0 is the survival function of the selection samples' scores. S_0 counts κ additional samples on either side of
 // every threshold, so that 0 < S_0 < 1. κ is the element of kappas with the best predicted bound. A larger κ narrows

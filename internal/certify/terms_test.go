@@ -368,7 +368,7 @@ func TestPolygonCoversTheFrontier(t *testing.T) {
 					for k := 1; k < 20; k++ {
 						y := y0 + (y1-y0)*float64(k)/20
 						curve, at, _ := f.point(y)
-						// The point of the polygon at q2 = 'at' has q1 = 'over'.
+						// The variable 'over' is the q1 of the polygon's point whose q2 is 'at'.
 						over := q1 + (v1-q1)*(at-q2)/(v2-q2)
 						if at > v2 {
 							over = q1n + (v1-q1n)*(q2n-at)/(q2n-v2)

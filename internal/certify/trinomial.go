@@ -160,8 +160,8 @@ func (e *event) upperTail(start, top int64, w, odds, s float64) float64 {
 		return 0
 	}
 	// The variable 'mass' is an upper bound on P(X2 > start). If 'ratio' is below 1, the probabilities P(X2 = x2) above
-	// 'start' fall at least as fast as a geometric series with this ratio. S(x2) is at most s above 'start', so the sum
-	// is at most mass·s.
+	// 'start' fall at least as fast as a geometric series with this ratio. Above 'start', S(x2) is at most s, so the
+	// sum is at most mass·s.
 	mass := 1.0
 	if ratio := float64(n-start) / (float64(start+1) * odds); ratio < 1 {
 		mass = math.Min(1, w*ratio/(1-ratio))

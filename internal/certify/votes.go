@@ -149,7 +149,7 @@ type observation struct {
 	n, a, b int64 // samples, votes for the class, votes for the runner-up
 	two     bool  // the model has two classes, and the claim is just that the classifier answers A
 	alpha   float64
-	t       float64 // factor of the contest; 0 stands for the factor 1
+	t       float64 // factor of the comparison that proves the claim (see contest); 0 stands for the factor 1
 	// number of classes for the method BonferroniClasses; 0 if this number is unknown, and for all other methods
 	classes int
 }

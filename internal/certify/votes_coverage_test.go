@@ -19,8 +19,8 @@ func trueMargin(kind MarginKind, p []float64) float64 {
 	return marginAt(kind, p[0], b)
 }
 
-// A world says how many other classes there are besides the class A and the runner-up. All votes that go neither to A
-// nor to the runner-up go to the other classes.
+// A world is an assumption about the number of other classes, which are the classes besides the class A and the
+// runner-up. All votes that go neither to A nor to the runner-up go to the other classes.
 type world int
 
 const (

@@ -132,7 +132,8 @@ func TestThresholds(t *testing.T) {
 	}
 }
 
-// A pair of counts gives the same threshold as its weights 1{N ≥ t}.
+// A Design with a pair of counts gives the same threshold as a Design with the weights 1{N ≥ t}, where t is the first
+// of the two counts.
 func TestCountShortcut(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for _, poisoned := range []int{0, 3} {
@@ -285,7 +286,8 @@ func TestPoisonedExamples(t *testing.T) {
 	}
 }
 
-// The counts t and t′ of BinCP are Clopper–Pearson quantiles at the level spent/(n+1).
+// The counts t and t′ of BinCP are Clopper–Pearson quantiles at the level spent/(n+1), where 'spent' is the part of the
+// level a that the rule spends on Clopper–Pearson bounds.
 func TestBinCPCounts(t *testing.T) {
 	d := newDesign(t, Params{Rule: BinCP, Draws: 200, CalibrationDraws: 300, Probability: 0.6})
 	p := fit(t, d, randomPoints(rand.New(rand.NewPCG(1, 1)), 99, 300))

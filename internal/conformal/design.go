@@ -210,7 +210,7 @@ func (d *Design) chooseAuto(p Params) error {
 	// draws, the sets of Count are larger than the sets of the rule Weights. If the caller gives the number of
 	// calibration draws, Auto tries Count only if this number is max(draws per query, DefaultDraws). If calibration
 	// takes far more draws than a query, the counts of an example and of a query have very different tails. The pairs
-	// of counts that can be proved are then far from ideal.
+	// of counts for which the theorem's condition can be proved are then far from ideal.
 	const fewest = 5
 	if enough := p.Draws == 0 || p.Draws >= fewest; enough && (p.CalibrationDraws == 0 || p.CalibrationDraws == max(p.Draws, DefaultDraws)) {
 		if err := d.chooseCount(p); err == nil {

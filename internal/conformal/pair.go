@@ -32,8 +32,8 @@ const (
 	refuted
 )
 
-// The method 'lower' returns the inequality for the end where p is close to 0. The inequality implies the claim there,
-// because P(Bin(m, p) ≥ t) ≤ C(m,t)·p^t and H(g) ≥ P(Bin(m′, g) = t′).
+// The method 'lower' returns the inequality for the lower end of [0, 1], where p is close to 0. The inequality implies
+// the claim there, because P(Bin(m, p) ≥ t) ≤ C(m,t)·p^t and H(g) ≥ P(Bin(m′, g) = t′).
 func (c pairClaim) lower() end {
 	return end{
 		law: c.law, shift: c.shift,

@@ -8,8 +8,8 @@ import (
 // tangentWeights returns the weights w(0), w(1) of a line. For H(p) = p the line is the tangent of g at β = F(z+ρ) with
 // z = F⁻¹(1−a), so that g(β) = 1−a. The function g is convex for a log-concave law, so the tangent is valid. With m =
 // m′ = 1, the rule with these weights is RCP1 (Zargarbashi et al. 2025). Let N₀ be the number of calibration scores
-// below τ. Then the condition of the theorem becomes N₀ + 1 ≤ (n+1)(1−β), so calibration uses the level 1−β instead of
-// a. If n+1 < 1/(1−β), the set contains all classes.
+// below τ. Then the condition of the theorem in the package comment becomes N₀ + 1 ≤ (n+1)(1−β), so calibration uses
+// the level 1−β instead of a. If n+1 < 1/(1−β), the set contains all classes.
 //
 // For other H the line is only a proposal, which the function 'slackened' makes valid.
 func tangentWeights(g target, miss float64) []float64 {

@@ -136,8 +136,8 @@ func peaks(rows []row, x []float64) []row {
 }
 
 // A program is the linear program of bestWeights. The variables are x_0 = −w(0) ≥ 0 and the increments x_i = w(i) −
-// w(i−1) ≥ 0. With T_i(p) = P(Bin(d, p) ≥ i), B_w(p) = Σ_{i≥1} x_i·T_i(p) − x_0. The program imposes the constraints
-// B_w ≤ (H∘g)^Q at a few points only.
+// w(i−1) ≥ 0. Let T_i(p) = P(Bin(d, p) ≥ i). Then B_w(p) = Σ_{i≥1} x_i·T_i(p) − x_0. The program imposes the
+// constraints B_w ≤ (H∘g)^Q at a few points only.
 type program struct {
 	target
 	degree int

@@ -101,7 +101,8 @@ func rightSide(g target, p float64) float64 {
 }
 
 // bestWeights must return valid weights for every law, and for several attacks, several counts t′ and several numbers
-// of queries. For a slightly stronger attack, these weights must not be valid, unless their mean is almost 0.
+// of queries. For every law, bestWeights must return valid weights. The test checks this for several attacks, several
+// counts t′ and several numbers of queries.
 func TestWeightsAreValid(t *testing.T) {
 	for _, l := range law.Additives() {
 		for _, g := range []target{

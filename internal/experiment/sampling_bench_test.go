@@ -153,11 +153,11 @@ func BenchmarkSampling(b *testing.B) {
 	}
 }
 
-// BenchmarkSamplingAgainstONNXRuntime compares sampling with ONNX Runtime alone. Both variants run the model on the
-// same number of inputs, and make the same number of single-threaded calls in parallel. In each op, each variant runs
-// once, for about a second or more. The ratio of an op is the time of ONNX Runtime alone, divided by the time of
-// sampling. The metric 'ratio' is the median of these ratios over all ops: other programs on the machine disturb a
-// median less than a mean.
+// BenchmarkSamplingAgainstONNXRuntime compares the time of sampling with the time that ONNX Runtime takes alone. Both
+// variants run the model on the same number of inputs, and make the same number of single-threaded calls in parallel.
+// In each op, each variant runs once, for about a second or more. The ratio of an op is the time of ONNX Runtime alone,
+// divided by the time of sampling. The metric 'ratio' is the median of these ratios over all ops: other programs on the
+// machine disturb a median less than a mean.
 func BenchmarkSamplingAgainstONNXRuntime(b *testing.B) {
 	workers := smoothing.DefaultWorkers()
 	for _, m := range benchModels() {

@@ -56,8 +56,9 @@ func (f *File) Learned() bool {
 // ReadModel reads a model's file and the external files that hold its weights. If the argument 'path' names a model
 // that is part of the program (package builtin), ReadModel reads that model. It refuses everything except regular
 // files, because reading a device or a pipe may never end. It refuses a model's file above ONNX's limit of 2 GiB.
-// External files may be larger. It also refuses a model's file that exceeds a third of the available memory, and
-// external files that together exceed a third of the memory then available (see modelCopies).
+// External files may be larger. It also refuses a model's file that exceeds a third of the available memory. After this
+// file is read, it refuses external files that together exceed a third of the memory that is then available (see
+// modelCopies).
 func ReadModel(path string) (*File, error) {
 	if name, ok := builtin.Name(path); ok {
 		return readBuiltin(name)

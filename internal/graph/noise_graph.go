@@ -156,7 +156,8 @@ func (a Around) AddVotes(output string) (votes string) {
 
 	scores := e.Op("Reshape", output, e.Ints(a.Rows, int64(m)))
 	largest := reduce("ReduceMax", scores)
-	// A NaN score also gets the value 1 here. In this case the factor 'below' of the vote is 0, so the vote is 0.
+	// The variable 'best' is 1 for the largest score, and also for a NaN score. In this case the factor 'below' of the
+	// vote is 0, so the vote is 0.
 	best := e.Cast(e.Op("Not", e.Op("Less", scores, largest)), Float32)
 	rank := reduce("ReduceMax", e.Op("Mul", best, e.Floats(nil, ranks...)))
 	below := reduce("ReduceMin", e.Cast(e.Op("Less", scores, e.Floats(nil, infinity)), Float32))

@@ -17,7 +17,7 @@ const (
 	L1
 	// LInf is the norm max |δ|. No law certifies in this norm, but a radius in L2 or L1 implies a radius in LInf.
 	LInf
-	// L0 is the number of coordinates that change. No law certifies in L0 either.
+	// L0 is the number of coordinates that change. No law certifies in this norm.
 	L0
 )
 

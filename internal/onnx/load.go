@@ -167,7 +167,9 @@ type loader struct {
 	ctx      context.Context // context passed to LoadFile; the loader does not outlive that call
 	sessions map[sessionKey]*session
 	halved   int              // how often the reference size was halved for lack of memory
-	tried    bool             // the proof of independence was tried for the current form of the model
+	// whether the loader has tried to prove, for the current form of the model, that the samples of a batch do not
+	// affect each other
+	tried    bool
 	unproved error            // error of the proof; nil if it succeeded
 	lone     graph.OutputKind // kind of the number if the model gives one number per sample; otherwise OutputsAuto
 }

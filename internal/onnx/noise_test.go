@@ -673,7 +673,8 @@ func walkKernel(t *testing.T, n *onnxpb.NodeProto, types map[string]graph.ElemTy
 }
 
 // steadyAllocations limits the number of allocations per batch. The start and the end of a cancellable run need some
-// allocations. Their number and size must not grow with the number of rows, values per row or examples.
+// allocations. Their number and size must not grow with the number of rows, with the number of values per row or with
+// the number of examples.
 const steadyAllocations = 8
 
 // TestNoiseAllocations counts the allocations per batch. Before it counts, it runs twelve batches.

@@ -64,13 +64,13 @@ func (l *Opened) check() (err error) {
 func (l *Opened) SHA256() string { return l.sum }
 
 // Path returns the absolute path from which to load the library. On Linux it is the path /proc/self/fd/N of the open
-// file, so the loader gets the file that was hashed. If the library may need other files in its folder, Path instead
-// returns the library's path in this folder, because the loader finds the files relative to the library's path. A
-// library may need such files if the folder holds execution providers, or if the library is an unknown build that sets
-// its own search path. On other systems, Path always returns the library's path in its folder. Somebody could exchange
-// the file at that path after it was hashed. So the caller must call Unchanged after it has loaded the library. The
-// caller must keep l, because l keeps the file open. If the file were closed, another library could get the same path.
-// The loader would then mistake the other library for the one that is already loaded.
+// file, so the loader gets the file that was hashed. The library may need other files in its folder. In this case, Path
+// instead returns the library's path in this folder, because the loader looks for these files relative to the library's
+// path. A library may need such files if the folder holds execution providers, or if the library is an unknown build
+// that sets its own search path. On other systems, Path always returns the library's path in its folder. Somebody could
+// exchange the file at that path after it was hashed. So the caller must call Unchanged after it has loaded the
+// library. The caller must keep l, because l keeps the file open. If the file were closed, another library could get
+// the same path. The loader would then mistake the other library for the one that is already loaded.
 func (l *Opened) Path() string {
 	own := fmt.Sprintf("/proc/self/fd/%d", l.file.Fd())
 	if _, err := os.Stat(own); runtime.GOOS != "linux" || err != nil || l.needsFolder() {

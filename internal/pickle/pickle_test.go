@@ -127,8 +127,8 @@ func TestArray(t *testing.T) {
 	}
 }
 
-// TestRefusals checks that Read refuses damaged pickles and pickles with operations that a batch does not need. No
-// function in a pickle may run.
+// TestRefusals checks that Read refuses damaged pickles. Read must also refuse pickles with operations that the pickle
+// of an image batch does not need. No function in a pickle may run.
 func TestRefusals(t *testing.T) {
 	const damaged, other = false, true
 	for program, c := range map[string]struct {

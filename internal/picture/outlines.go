@@ -21,8 +21,8 @@ func (o outlines) FillString(face font.Face, at vg.Point, text string) {
 	}
 	size := face.Font.Size
 	units := face.Face.UnitsPerEm()
-	// At a size of one dot for each unit of the font's design grid (units per em), the font package returns the
-	// outlines exactly.
+	// The font package returns the outlines exactly at the size at which one dot is one unit of the font's design grid.
+	// This size is the number of units per em.
 	dots := fixed.I(int(units))
 	scale := func(x fixed.Int26_6) vg.Length { return size * vg.Length(x) / vg.Length(64*int(units)) }
 	var buffer sfnt.Buffer

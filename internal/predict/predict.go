@@ -94,13 +94,13 @@ func leaders(counts []int64) (first, second int) {
 
 // Leader is the sequential rule (BySequence), which may decide after any vote. For each outcome i, Leader runs an
 // e-process against the hypothesis that the probability p_i of this outcome is the largest. Before each vote, let J be
-// the leader among the other outcomes, a = X_J and b = X_i the numbers of votes so far, and λ = max(a−b, 0)/(a+b+1). A
-// vote for J multiplies the process by 1+λ, and a vote for i multiplies it by 1−λ. If p_i ≥ p_J, the process is a
-// supermartingale, so it reaches 1/alpha with probability at most alpha (Ville). When the process reaches 1/alpha,
-// Leader strikes outcome i from the list of possible answers. The answer is the outcome that remains when all others
-// are struck. A wrong answer means that the most probable outcome was struck. So the rule needs no union bound over the
-// outcomes. If several classes have the largest probability, each of them counts as right. Outcomes without a vote
-// share one e-process.
+// the leader among the other outcomes. Let a = X_J and b = X_i be the numbers of votes so far, and let λ = max(a−b,
+// 0)/(a+b+1). A vote for J multiplies the process by 1+λ, and a vote for i multiplies it by 1−λ. If p_i ≥ p_J, the
+// process is a supermartingale, so it reaches 1/alpha with probability at most alpha (Ville). When the process reaches
+// 1/alpha, Leader strikes outcome i from the list of possible answers. The answer is the outcome that remains when all
+// others are struck. A wrong answer means that the most probable outcome was struck. So the rule needs no union bound
+// over the outcomes. If several classes have the largest probability, each of them counts as right. Outcomes without a
+// vote share one e-process.
 //
 // The logarithms are rounded so that no process reaches its threshold early.
 type Leader struct {

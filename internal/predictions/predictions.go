@@ -464,7 +464,8 @@ func HasAttacked(t *table.Table) bool {
 	return ok1 || ok2
 }
 
-// Attacked returns the answers under attack from the columns adversarial_confidence and adversarial_correct of a table.
+// Attacked returns the answers under attack that a table holds in the columns adversarial_confidence and
+// adversarial_correct.
 func Attacked(t *table.Table) (calib.Answers, error) {
 	confidence, ok1 := t.Column(adversarialConfidence)
 	correct, ok2 := t.Column(adversarialCorrect)

@@ -2,9 +2,9 @@
 // the units are the same everywhere. The package internal/report/gate reads radii in requirements. It uses this package
 // to read a fraction, but not to read a decimal number.
 //
-// A radius is a decimal number of at least 0, such as 0.25 or 1e-3, or a fraction of two decimal numbers, such as
-// 2/255. Its unit is the unit of the data as they are after reading. Images then have values in [0, 1], so a step of
-// one byte is 1/255. A number with a percent sign or a unit is not a radius.
+// A radius is either one decimal number of at least 0 (for example 0.25 or 1e-3) or a fraction of two decimal numbers
+// (for example 2/255). Its unit is the unit of the data as they are after reading. Images then have values in [0, 1],
+// so a step of one byte is 1/255. A number with a percent sign or a unit is not a radius.
 package radius
 
 import (

@@ -190,7 +190,7 @@ func (r *rounds) complete(c certify.Certificate, most int) bool {
 	return r.escalated != nil || len(r.contradictions(c)) == 0
 }
 
-// result returns the result of a complete example.
+// result returns the outcome of the audit for one example. The audit of this example must be complete.
 func (r *rounds) result(c certify.Certificate) AuditedExample {
 	e := AuditedExample{Index: c.Index, Label: c.Label, Prediction: c.Prediction, Radius: c.Radius, Wrong: r.rejects(TestWrong), Escalation: r.escalated}
 	for round, tests := range r.tests {

@@ -133,8 +133,8 @@ func (a *applying) fromModel(ctx context.Context, console experiment.Console) (e
 	return nil
 }
 
-// prepare checks that the experiment samples the classifier of the calibration. It also fills in the conditions that
-// all prediction sets share.
+// prepare checks that the experiment takes its scores from the same classifier as the calibration. It also fills in the
+// conditions that all prediction sets share.
 func (a *applying) prepare(console experiment.Console) (err error) {
 	then, now := a.file.Run(), recordOf(a.experiment)
 	if a.result.Different, err = sameScores(then, now); err != nil {

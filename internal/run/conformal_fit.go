@@ -25,7 +25,7 @@ type ConformalFit struct {
 	// Saved is set, Law and Sigma are the only fields of Spec that matter. For a file of scores that belongs to no run,
 	// they state the noise. For a run, they must agree with the run's noise if they are set.
 	Spec  spec.Spec
-	Saved string // run folder or file of scores; empty: sample
+	Saved string // run folder or file of scores; if it is empty, the fit takes new samples, as Spec says
 
 	// Params says which prediction sets are wanted. FitConformal fills in the law and the scale. It also fills in
 	// Attack.Rounding, for the rounding of inputs, and Words, for random words of finite length.

@@ -18,8 +18,8 @@ type Signature struct {
 	Verified bool   `json:"verified"`
 }
 
-// judgeSignature checks the signature of the run in dir with a key. If key is nil, judgeSignature only reports which
-// key the signature names.
+// judgeSignature uses the argument 'key' to check the signature of the run in dir. If key is nil, judgeSignature only
+// reports which key the signature names.
 func (v *verifier) judgeSignature(ctx context.Context, dir string, key *signature.PublicKey) error {
 	var state runfolder.SignatureState
 	var err error

@@ -93,7 +93,7 @@ type irregularError struct{ name string }
 
 func (e irregularError) Error() string { return e.name + " is no regular file" }
 
-// openRegular opens a file in a folder with confined.OpenIn. If confined.OpenIn refuses the file, openRegular returns
+// openRegular uses confined.OpenIn to open a file in a folder. If confined.OpenIn refuses the file, openRegular returns
 // an irregularError.
 func openRegular(root *os.Root, name string) (*os.File, error) {
 	f, err := confined.OpenIn(root, name, os.O_RDONLY)

@@ -148,7 +148,8 @@ func (f *Folder) recoverScores(n int) (int, error) {
 	path := f.path(ScoresFile)
 	open := scorefile.Create
 	if info, err := os.Lstat(path); err == nil {
-		asWritten := info.Size() == f.run.scoreShape().FileSize() // the reader accepts extra bytes at the end
+		// the size is checked here because the reader of the file accepts extra bytes at the end
+		asWritten := info.Size() == f.run.scoreShape().FileSize()
 		if asWritten && n == f.run.Data.Selected && f.checkScores(path) == nil {
 			return n, nil
 		}

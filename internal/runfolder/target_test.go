@@ -254,8 +254,9 @@ func TestDamage(t *testing.T) {
 	}
 	format := fileFormat[index]{keys: []string{"index"}, sealed: true, own: true, valid: func(index) error { return nil }}
 	for _, tt := range []struct {
-		name       string
-		data       string // A, B and C stand for intact lines, C- for C without its newline, each 0 for two NUL bytes
+		name string
+		// A, B and C stand for intact lines. C- stands for C without its newline. Each 0 stands for two NUL bytes.
+		data       string
 		values     int
 		line       int // line of the damage; 0: no damage
 		tail       bool

@@ -12,8 +12,8 @@ import (
 
 const prefix = "rscert-[test-" // filepath.Glob would take this for a malformed pattern
 
-// TestKilled kills a process that has a folder. The next Make must remove this folder, and keep everything else in the
-// parent folder.
+// TestKilled kills a process that has made a scratch folder with Make. The next Make must remove this folder, and keep
+// everything else in the parent folder.
 func TestKilled(t *testing.T) {
 	if parent := os.Getenv("SCRATCH_PARENT"); parent != "" {
 		f, err := Make(parent, prefix)

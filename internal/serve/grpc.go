@@ -84,8 +84,9 @@ func (s *Server) service() *grpc.ServiceDesc {
 // callHandler answers a call.
 type callHandler = func(stream grpc.ServerStream) (proto.Message, error)
 
-// authorised returns a handler that refuses calls without the token. The function 'enter' returns the claim (see
-// limits.go) for a call, or an error if a limit of the server is reached.
+// authorised returns a handler that refuses calls without the token. The function 'enter' returns a claim for a call,
+// which is the call's share of the server's limits (see limits.go). It returns an error if a limit of the server is
+// reached.
 func authorised[M any, P interface {
 	*M
 	proto.Message

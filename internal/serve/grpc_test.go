@@ -100,7 +100,7 @@ func wanted(r *oip.ModelInferRequest, names ...string) *oip.ModelInferRequest {
 
 // TestGRPCInfer checks the answers to calls whose inputs have raw contents or typed contents, in each of the two
 // datatypes. Some of these calls choose outputs, and some ask for certificates. It also checks the conditions in the
-// answers.
+// answers, such as alpha, sigma and the run ID.
 func TestGRPCInfer(t *testing.T) {
 	f := &fake{bytes: true}
 	_, client := newGRPCTest(t, f, nil)

@@ -133,9 +133,9 @@ func TestLatticeFit(t *testing.T) {
 	f.judge(t)
 }
 
-// The tests in fitTable must detect faults. There are four faults: a table for another σ, a table whose columns
-// exchange their own label and their alias (see Table), integers that are too large by one, and draws that use only 30
-// bits of the word.
+// The tests in fitTable must detect faults. There are four faults. In the first, the table is for another σ. In the
+// second, each column of the table exchanges its own label and its alias (see Table). In the third, the integers are
+// too large by one. In the fourth, the draws use only 30 bits of the random word.
 func TestLatticeFitFindsFaults(t *testing.T) {
 	const n = 3_000_000
 	table := gaussianTable(t, 30, 1)

@@ -50,7 +50,8 @@ var dependent = map[string]struct {
 	says string
 }{
 	"scaled by the largest value": {func(in []float32, _ int, out []float32) { out[0] /= largest(in) }, "the other inputs of its batch"},
-	// The noise of σ = 0.5 produces no inputs above 6, so only strange inputs show the dependence of this model.
+	// The noise of σ = 0.5 produces no inputs above 6. So only the strange inputs (see runAmongOthers) show that this
+	// model's output depends on the other inputs of its batch.
 	"one bit where another is large": {func(in []float32, _ int, out []float32) { ulp(&out[1], largest(in) > 6) }, "the other inputs of its batch"},
 	"sum of the rows before": {func(in []float32, row int, out []float32) {
 		for i := range row {

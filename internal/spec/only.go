@@ -14,7 +14,7 @@ import (
 // Choice says which examples of another run are certified again.
 type Choice string
 
-// These are the choices.
+// These are the values of Choice.
 const (
 	Abstained Choice = "abstained" // the other run made no prediction
 	Failed    Choice = "failed"    // the other run did not certify the true class, not even at radius 0

@@ -123,8 +123,8 @@ func compareVotes(a, b []certify.Votes) {
 		examples, squares, min(p, 1-p)*2, sum/math.Sqrt(examples), largest)
 }
 
-// measureRounding prints by how much rounding reduces the radius for real digits. It resizes the digits in floats,
-// which moves them off the lattice.
+// measureRounding prints how much rounding reduces the radius for images of digits from a real dataset. It resizes the
+// digits in floats, which moves them off the lattice.
 func measureRounding(path string) error {
 	ctx := context.Background()
 	data, err := dataset.Open(ctx, path, dataset.Options{})

@@ -47,7 +47,7 @@ func (t *tape) numbers(v string, shape []int64, values ...float64) string {
 // mul adds a node that computes d·factor.
 func (t *tape) mul(d, factor string) string { return t.Op("Mul", d, factor) }
 
-// scale adds a node that computes d·factor, where d has the type of gradients in v.
+// scale adds a node that computes d·factor. The type of d must be the type of gradients with respect to v.
 func (t *tape) scale(v, d string, factor float64) string {
 	if factor == 1 {
 		return d

@@ -175,8 +175,8 @@ func (t *tape) sweep(loss string, local map[operator]bool) error {
 	return nil
 }
 
-// The method 'total' returns the gradient in a value. This gradient is the sum of the gradients that come from the
-// nodes that use the value. If there are no such gradients, total returns "".
+// The method 'total' returns the gradient with respect to the value v. This gradient is the sum of the gradients that
+// come from the nodes that use the value. If there are no such gradients, total returns "".
 func (t *tape) total(v string) string {
 	switch parts := t.pending[v]; len(parts) {
 	case 0:

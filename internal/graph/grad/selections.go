@@ -27,8 +27,8 @@ func (t *tape) divide(n *node, along int) {
 	}
 }
 
-// The rule 'split' joins the gradients in the pieces. If no node uses a piece, the gradient in this piece consists of
-// zeros.
+// The rule 'split' joins the gradients with respect to the pieces. If no node uses a piece, the gradient in this piece
+// consists of zeros.
 func split(t *tape, n *node) error {
 	t.give(n, 0, func() string {
 		parts := slices.Clone(n.d)

@@ -93,8 +93,8 @@ type Votes struct {
 	// runs. Votes that change in opposite directions cancel in the counts, so the true number can be far larger.
 	AtLeast int64 `json:"at_least"`
 	// AtMost is an upper bound on the number of samples with different votes. AtMost is set only for a comparison of
-	// scores. AtMost counts the samples whose votes are known and differ, and also the samples whose vote is unknown in
-	// at least one run because the largest scores are tied.
+	// scores. AtMost counts two kinds of samples: samples whose votes are known and differ, and samples whose vote is
+	// unknown in at least one run because the largest scores are tied.
 	AtMost *int64 `json:"at_most,omitempty"`
 	// Rate is AtLeast as a rate per 100,000 samples: 100,000·AtLeast divided by the number of compared samples.
 	Rate float64 `json:"at_least_per_100000"`

@@ -27,7 +27,7 @@ func fromCounts(a, b certify.Votes) int64 {
 // votesMoved returns Σ_k max(0, a_k − b_k). Here a_k is the number of votes for class k among n samples, and b_k is the
 // number of votes for class k among m ≥ n samples. If n > m, votesMoved exchanges the two runs. The votes for no class
 // count as one more class. The n samples are the first n of the m samples, so at most b_k of the a_k votes for class k
-// can be unchanged. For n = m the sum is half the L1 distance.
+// can be unchanged. If n = m, this sum is half the L1 distance between the two runs' vectors of vote counts.
 func votesMoved(n int64, a []int64, aNone int64, m int64, b []int64, bNone int64) int64 {
 	if n > m {
 		a, aNone, b, bNone = b, bNone, a, aNone

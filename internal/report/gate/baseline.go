@@ -33,8 +33,8 @@ type Comparison struct {
 	// Cautions says where the runs have too few examples or too few differences, and where the interval of a change is
 	// wider than the change.
 	Cautions []summary.Caution `json:"cautions,omitempty"`
-	// RadiiFromResults says that the radii of Accuracy depend on the results, because the user gave no radii. The
-	// adjusted p-values do not allow for this: Holm's procedure is valid only for tests that were chosen before the
+	// RadiiFromResults means that the user gave no radii. The radii in the field Accuracy then depend on the results.
+	// The adjusted p-values do not allow for this: Holm's procedure is valid only for tests that were chosen before the
 	// results were known.
 	RadiiFromResults bool `json:"radii_from_results,omitempty"`
 	// RadiusTitle names a radius with its norm, for example "L2 radius".

@@ -153,7 +153,7 @@ var (
 	ofClasses    errorOf = func(e *summary.CalibrationError) *summary.CalibrationError { return e.Classwise }
 )
 
-// bounds returns the selected bounds of a summary, or an error if they were not computed.
+// bounds returns the bounds that o selects from a summary, or an error if these bounds were not computed.
 func (o errorOf) bounds(s summary.Summary) (*summary.CalibrationError, error) {
 	if s.CalibrationError == nil {
 		return nil, errNoErrorBounds

@@ -27,9 +27,9 @@ func ofBytes() Source {
 	return s
 }
 
-// For a change δ of four values, ‖δ‖₂ ≤ ‖δ‖₁ and ‖δ‖₂ ≤ 2‖δ‖∞. So an L2 radius R is R in L1 and R/2 in L∞. A change of
-// k bytes moves the input by at most √k in L2, so R = 1.8 allows 3 changed bytes. The other radii allow no changed
-// byte.
+// For a change δ of four values, ‖δ‖₂ ≤ ‖δ‖₁ and ‖δ‖₂ ≤ 2‖δ‖∞. So a certified L2 radius R gives the certified radius R
+// in L1 and the certified radius R/2 in L∞. A change of k bytes moves the input by at most √k in L2, so R = 1.8 allows
+// 3 changed bytes. The other radii allow no changed byte.
 func TestNorms(t *testing.T) {
 	o := Default()
 	o.Radii = []float64{0.24, 0.26, 1}

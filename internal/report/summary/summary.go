@@ -294,7 +294,7 @@ type Calibration struct {
 	N      int      `json:"n"`                // number of examples with a certified class at this radius
 	Bins   int      `json:"bins"`
 	ECE    *float64 `json:"ece,omitempty"` // for these N examples, without attack
-	CBS    float64  `json:"cbs"`           // value if every bound holds
+	CBS    float64  `json:"cbs"`           // value if all bounds on the confidences hold
 	CCE    float64  `json:"cce"`
 	// Certified holds with probability 1 − δ for the summarised examples. Certified is nil if α is unknown.
 	Certified   *CertifiedCalibration `json:"certified,omitempty"`

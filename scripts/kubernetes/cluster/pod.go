@@ -108,7 +108,6 @@ func (p *lastingPod) network(ctx context.Context) error {
 
 func (p *lastingPod) removeNetwork() { _ = exec.Command("ip", "netns", "delete", p.namespace()).Run() }
 
-// start starts the container.
 func (p *lastingPod) start(ctx context.Context) (err error) {
 	c, s := p.pod.Spec.Containers[0], p.pod.Spec.SecurityContext
 	args := []string{"netns", "exec", p.namespace(), "./container.sh", p.k.t.TempDir(),

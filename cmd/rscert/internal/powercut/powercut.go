@@ -118,7 +118,7 @@ func (r Recording) Cut(events int, disk Disk) Files {
 	files := Files{}
 	for name, id := range names {
 		if !parentsIn(names, name) {
-			continue // its folder is missing
+			continue // a folder in this path is missing
 		}
 		if id == folder {
 			files[name] = nil
