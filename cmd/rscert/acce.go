@@ -132,10 +132,11 @@ The file has the columns lower and upper (in [0,1]) and correct (0 or 1). The co
 index, confidence (without attack), radius, examples, alpha, certified and weight are
 optional. In a row with certified = 0, the columns lower and upper hold bounds on the
 score of the label, not on the score of the predicted class. These rows count only in
-three places: for --tau, for the calibration error without attack, which covers all
-examples, and for the number of sampled examples. The format is CSV, JSON lines, npz or
-Parquet; the first three may also be .gz files. If the file name is -, the command reads
-stdin. If the argument is a run folder, the command reads bounds.csv in this folder.
+four places: for --tau, for the calibration error without attack, which covers all
+examples, for the number of sampled examples, and for the groups of --group. The format
+is CSV, JSON lines, npz or Parquet; the first three may also be .gz files. If the file
+name is -, the command reads stdin. If the argument is a run folder, the command reads
+bounds.csv in this folder.
 
 --plot draws one of the figures listed below, and --curve chooses the figure. For the
 figures 'solvers' and 'cbs', the command takes several inputs, such as the runs at

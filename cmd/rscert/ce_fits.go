@@ -79,8 +79,8 @@ func ends(p calib.CurvePoint) []float64 {
 	return []float64{p.From, p.To}
 }
 
-// drawFits draws one panel for each estimate. Each panel also shows the curve's lower and upper limits on P(y=1|s). The
-// style is that of Figure 5 of Ciosek et al. 2025.
+// drawFits draws one panel for each estimate. Each panel also shows the curve's limits: for each bin, a lower and an
+// upper limit on the mean of P(y=1|s) over the scores of the bin. The style is that of Figure 5 of Ciosek et al. 2025.
 func drawFits(o ceOptions, formats []picture.Format, fits []ceFit, curve []calib.CurvePoint) error {
 	const inRow = 3
 	columns := min(len(fits), inRow)

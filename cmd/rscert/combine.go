@@ -43,8 +43,8 @@ certify the class.
 
 The failure probability is an upper bound on the probability that a certificate of the
 result is wrong. With --router, it is the alpha of the router plus the largest alpha of
-the runs. Without --router, the failure probability depends on five things
-(docs/combine.md): --by, --at-least, the number of runs, their alpha and --class, and
+the runs. Without --router, the failure probability depends on six things
+(docs/combine.md): --by, --at-least, the number of runs, their alpha, their --class, and
 whether all seeds differ. If all seeds differ, the failure probability is usually
 smaller than if some seeds are equal.
 

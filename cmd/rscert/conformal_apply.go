@@ -58,10 +58,10 @@ examples in the smallest class or group.
 Each line of the output holds the set of one input. It also holds, for each class, the
 number of scores that reach the threshold. The fields 'rule', 'radius', 'miss',
 'guarantee', 'sound' and 'arithmetic' hold the conditions of the guarantee. --out writes
-.jsonl, .csv or .parquet. Without --out, the command prints a table. If 'rscert conformal fit' used a
-file of scores, --data must also be a file of scores. With --certified-size, the command
-draws at least as many noisy copies of each input as the calibration drew of each
-example.`,
+.jsonl, .csv or .parquet. Without --out, the command prints a table. If 'rscert
+conformal fit' used a file of scores, --data must also be a file of scores. With
+--certified-size, the command draws at least as many noisy copies of each input as the
+calibration drew of each example.`,
 		Example: `  rscert conformal apply conformal.json --data test/ --out sets.jsonl
   rscert conformal apply conformal.json --data test/ --max 10
   rscert conformal apply conformal.json --data mnist/ --shard 1/2 --json

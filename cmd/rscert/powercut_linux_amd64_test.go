@@ -43,7 +43,8 @@ func TestPowerCuts(t *testing.T) {
 
 // testPowerCuts records the file operations of a real run and simulates power cuts during this run. At each cut,
 // several simulated disks choose which operations they have carried out. Eight disks choose the oldest or the newest
-// state of the pages, of the file lengths and of the names, in all combinations. The other disks choose at random. Each
+// state of the pages, of the file lengths and of the names, in all combinations. The other disks choose the pages and
+// the file lengths at random. Half of them also choose the names at random; the other half keep the newest names. Each
 // disk leaves a set of files. The argument 'most' is the maximum number of different sets that the test chooses. The
 // test resumes the run from each chosen set. Each resumed run must end with the bytes of the undisturbed run. Then
 // testPowerCuts cuts the power of resumed runs in the same way.

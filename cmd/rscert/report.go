@@ -116,10 +116,10 @@ With --by-model, the command compares models, so that you can choose one. --name
 the model of each run. For each radius the command prints a table with a row for each
 model and σ. A row has the certified accuracy, the average radius, the certified
 calibration error (CCE) and the certified Brier score (CBS). Another entry says whether
-the row is on the Pareto front of certified accuracy and CCE. A last table has, for each radius, the rank correlation of each pair of these
-quantities: certified accuracy, average radius, CCE and CBS. Because you choose among K runs by their
-results, each run gets delta/K. So the statements with probability 1 − delta hold for
-all K runs together.
+the row is on the Pareto front of certified accuracy and CCE. A last table has, for each
+radius, the rank correlation of each pair of these quantities: certified accuracy,
+average radius, CCE and CBS. Because you choose among K runs by their results, each run
+gets delta/K. So the statements with probability 1 − delta hold for all K runs together.
 
 --within also chooses models, by the rule of Emde et al. 2025 (section 5.3). The value
 of --within is a tolerance. The rule is applied at each radius. A model is a candidate
@@ -316,8 +316,9 @@ func (o reportOptions) compareAll(r *tables.Report, all summarised) (err error) 
 	return nil
 }
 
-// warn prints the warnings of warnUnbound for the runs and the baseline. It also warns of unfinished runs. If the
-// report shows the upper envelope, it also warns of runs that certify different examples.
+// warn prints the warnings of warnUnbound for the runs and the baseline. It also warns of unfinished runs. Unless the
+// user turned the upper envelope off (--envelope=false), it also warns of runs that certify different examples, because
+// such runs have no upper envelope.
 func (o reportOptions) warn(s streams, runs []summary.Summary, baseline *summary.Summary) error {
 	if baseline != nil {
 		if err := warnUnbound(s, baseline.Path, baseline.Run); err != nil {

@@ -30,8 +30,8 @@ const (
 	exitDone   = 0
 	exitFailed = 1
 	exitUsage  = 2 // wrong usage or input, or a warning with --strict
-	// unmet --require, invalid run (verify), contradicted run (audit), answer that differs from the log (predict
-	// --replay)
+	// unmet --require, invalid run (verify), result that is not confirmed (attack --verify), contradicted run (audit),
+	// answer that differs from the log (predict --replay)
 	exitRequirement = 3
 	exitInterrupted = 130 // SIGINT or SIGTERM
 )

@@ -126,8 +126,8 @@ type Result struct {
 	Edge calib.Edge `json:"edge"`
 	// SameExamples says that N counts only examples with a row at every radius of the study.
 	SameExamples bool `json:"same_examples,omitempty"`
-	// EffectiveSize is the effective sample size of the weights, if the rows have different weights. If the rows have
-	// different weights, the metrics are weighted means over the rows (calib.RowWeights).
+	// EffectiveSize is the effective sample size of the weights. It is set only if the rows have different weights. The
+	// metrics are then weighted means over the rows (calib.RowWeights).
 	EffectiveSize float64           `json:"effective_sample_size,omitempty"`
 	ECE           *float64          `json:"ece,omitempty"` // without attack; nil if the table has no confidences
 	CBS           float64           `json:"cbs"`

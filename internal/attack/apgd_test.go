@@ -179,7 +179,8 @@ func TestAutoReturns(t *testing.T) {
 			continue
 		}
 		// The next point is P(x + .75·(z − x) + .25·(x − previous)). P is the projection, x is the point of step 3, and
-		// 'previous' is the point of step 22. The loss is largest at x. The point z is P(x − 50).
+		// 'previous' is the point of step 21, which equals the point of step 22. The loss is largest at x. The point z
+		// is P(x − 50).
 		x, previous := float64(points[3]), float64(points[22])
 		want := min(max(x+.75*(max(x-50, -50)-x)+.25*(x-previous), -50), 50)
 		if got := float64(a.x[0]); math.Abs(got-want) > 1e-4 || a.loss != 5 {

@@ -58,12 +58,12 @@ type Candidate struct {
 // goroutines may call Run at the same time.
 type NoisyGradients interface {
 	Copies() int // number C of noisy copies per Run
-	// Below, brackets hold the lengths of slices, and D is the number of values of an input. Run makes C noisy copies
-	// of x [D]. The values of x are in the units of the data. To make the copies, Run adds noise [C·D] to the model's
-	// input for x. Run computes the model's scores [C·m] for these copies, where m is the number of classes. It also
-	// computes the loss for the class 'label', and the gradient [D] of this loss with respect to x. The loss is −ln of
-	// the mean of the label's softmax probability over the C copies. An implementation with another loss returns 0 as
-	// the loss.
+	// Run makes C noisy copies of x [D]. Here and below, brackets hold the lengths of slices, and D is the number of
+	// values of an input. The values of x are in the units of the data. To make the copies, Run adds noise [C·D] to the
+	// model's input for x. Run computes the model's scores [C·m] for these copies, where m is the number of classes. It
+	// also computes the loss for the class 'label', and the gradient [D] of this loss with respect to x. The loss is
+	// −ln of the mean of the label's softmax probability over the C copies. An implementation with another loss returns
+	// 0 as the loss.
 	Run(ctx context.Context, x, noise []float32, label int, scores, gradient []float32) (loss float64, err error)
 }
 

@@ -83,8 +83,8 @@ func LogTerm(n, k int64, p, q float64) (logp, absErr float64) {
 	return logp, unit * (24*math.Abs(x-N*p) + 24*(d1+d2) + 4*math.Abs(logp) + 64)
 }
 
-// powerLog returns ln (1−p)ᴺ with a relative error of at most 6·unit. The argument q is 1−p. It uses the smaller of p
-// and q, because the larger of the two has a rounding error of up to unit.
+// powerLog returns ln (1−p)ᴺ with a relative error of at most 6·unit. The argument q is 1−p. powerLog uses the smaller
+// of p and q, because the larger of the two has a rounding error of up to unit.
 func powerLog(N, p, q float64) float64 {
 	if p < 0.5 {
 		return N * math.Log1p(-p)

@@ -166,7 +166,7 @@ type loader struct {
 	*Model
 	ctx      context.Context // context passed to LoadFile; the loader does not outlive that call
 	sessions map[sessionKey]*session
-	halved   int              // how often the reference size was halved for lack of memory
+	halved   int // how often the reference size was halved for lack of memory
 	// whether the loader has tried to prove, for the current form of the model, that the samples of a batch do not
 	// affect each other
 	tried    bool
