@@ -51,7 +51,7 @@ func (s *WeightedSample) dealEpochs(seed uint64) [][]int {
 }
 
 // placeBets computes X for every pair and for each of the signKinds functions σ, and adds it to a grid on [−1, 1]. For
-// X, σ and the grid, see the comment of BettingLower.
+// X and σ, see the comment of WeightedLower. For the grid, see the comment of BettingLower.
 func (s *WeightedSample) placeBets(seed uint64) *[signKinds][gridCells + 1]float64 {
 	var bets [signKinds][gridCells + 1]float64
 	var past [signBins]pastResiduals

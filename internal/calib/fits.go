@@ -45,7 +45,8 @@ func (s *Sample) chosenPartition(b Bound, visit func(bins []bin)) {
 	})
 }
 
-// fitLines returns the estimate of BinnedLipschitz: one line in each bin, through the bin's mean score and mean label.
+// fitLines returns the lines of the second-order bound of BinnedLipschitz: one line in each bin, through the bin's mean
+// score and mean label.
 func fitLines(s *Sample, _ BoundParams, b Bound) (points []FitPoint) {
 	s.chosenPartition(b, func(bins []bin) {
 		for i := range bins {

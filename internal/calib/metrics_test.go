@@ -381,9 +381,10 @@ func TestClasswiseECE(t *testing.T) {
 }
 
 // Every interval covers its target at its level, for calibrated and miscalibrated predictions, with and without
-// weights. The target is the value that the metric has if the probability of each outcome replaces the outcome. A
-// percentile bootstrap around the ECE would fail: if the target is 0, the lower end of the bootstrap interval is above
-// 0.
+// weights. For the accuracy and the calibration errors, the target is the value that the metric has if each outcome is
+// replaced by its probability. For the Brier score and the NLL, the target is the expectation of the metric given the
+// confidences. A percentile bootstrap around the ECE would fail: if the target is 0, the lower end of the bootstrap
+// interval is above 0.
 func TestMetricIntervalsCover(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a long simulation")

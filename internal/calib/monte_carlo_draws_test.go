@@ -213,8 +213,8 @@ func TestMonteCarloTest(t *testing.T) {
 	}
 	for _, p := range []*Predictions{
 		{Confidence: []float64{1, 0.5, 0.5, 0.4}, Correct: []bool{false, true, true, false}},
-		// All examples are in one bin. Two outcomes are impossible: a right answer with confidence 0, and a wrong
-		// answer with confidence 1. In this bin, their errors cancel.
+		// All examples are in one bin. Four outcomes are impossible: two right answers with confidence 0, and two wrong
+		// answers with confidence 1. In this bin, their errors cancel.
 		{Confidence: []float64{0, 1, 0, 1, 0}, Correct: []bool{true, false, true, false, false}},
 		{Confidence: slices.Repeat([]float64{0.5, 1}, 400), Correct: append(make([]bool, 1), slices.Repeat([]bool{false, true, true, true}, 200)[:799]...)},
 	} {

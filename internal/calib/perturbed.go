@@ -14,9 +14,9 @@ import (
 //     apart, so there are at most n²·2⁻⁵³·(1+D) such pairs on average. CheckPerturbed allows twenty plus twice this
 //     number of pairs. Scores that have few values, or that were rounded to some digits or to float32, exceed this
 //     limit.
-//   - An interval of length w has a probability of at most D·w. With probability at most 10⁻⁹, some interval of length
-//     w contains more than the share D·w + 2√(ln(2·10⁹)/2n) of the scores (Dvoretzky, Kiefer & Wolfowitz 1956; Massart
-//     1990).
+//   - An interval of length w has a probability of at most D·w. With probability at most 10⁻⁹, there is an interval, of
+//     any length w, that contains more than the share D·w + 2√(ln(2·10⁹)/2n) of the scores (Dvoretzky, Kiefer &
+//     Wolfowitz 1956; Massart 1990).
 //
 // Unperturbed scores can pass this check too.
 func CheckPerturbed(s *Sample, bandwidth float64) error {

@@ -252,8 +252,8 @@ func checkPathCoverage(t *testing.T, sizes []int, trials int) {
 	}
 }
 
-// The multiples of the lattice step are exact in float64. For nearly calibrated scores, the path bound is below the dual bound, which is
-// step 5 of BinnedQuadratic.
+// The multiples of the lattice step are exact in float64. For nearly calibrated scores, the path bound is below the
+// dual bound of step 5 of BinnedQuadratic.
 func TestQuadraticPathGains(t *testing.T) {
 	_, d, path, plain := pathFixture(t, 10_000, 1, uniform, 1)
 	for _, k := range []int{3, 1001, 123_457} {

@@ -43,8 +43,9 @@ func (k Sech) uniform(row int) float64 {
 //
 //	η″ = Cov(η₀, u_s) + Cov(η₀, u²) − 2ū·Cov(η₀, u) = Cov(η₀, f),  f = 2u² − 2ūu.
 //
-// sd(u) ≤ a and sd(η₀) ≤ ½ give b1. sd(η₀) ≤ ½ and Var f ≤ a⁴ give b2. To prove Var f ≤ a⁴, divide u by a, so that a =
-// 1. Then 1 − (f−1)² − 4ū(u−ū) = 4(1−u²)(u−ū)² ≥ 0, and the expectation of the left side is 1 − E(f−1)² ≤ 1 − Var f.
+// sd(u) ≤ a and sd(η₀) ≤ ½ give b1. sd(η₀) ≤ ½ and Var f ≤ a⁴ give b2. It is enough to prove Var f ≤ a⁴ for a = 1,
+// because f scales with u². For a = 1, 1 − (f−1)² − 4ū(u−ū) = 4(1−u²)(u−ū)² ≥ 0, and the expectation of the left side
+// is 1 − E(f−1)² ≤ 1 − Var f.
 func derivatives(h float64) (b1, b2 float64) {
 	a := math.Tanh(1/h) / h
 	return a / 2, a * a / 2

@@ -100,9 +100,10 @@ func (s *WeightedSample) each(from, to int, visit func(share, residual float64))
 var ErrNotRatios = errors.New("the weights are no density ratio")
 
 // checkRatios returns an error that wraps ErrNotRatios if the sample refutes E_P w = 1 beyond reasonable doubt. The
-// ratio w/(ΓW) lies in [0, 1], and its mean is 1/(ΓW). Let m > 1/ΓW. By Hoeffding's Theorem 1, the mean of w/ΓW over n
-// rows is at least m with probability at most exp(−n·kl(m ‖ 1/ΓW)). For m < 1/ΓW, the probability that the mean is at
-// most m has the same bound. The mean of w in the sample is at least m̂/Γ and at most Γm̂, where m̂ is the mean of ŵ.
+// ratio w/(ΓW) lies in [0, 1], and its mean is 1/(ΓW). Let m > 1/(ΓW). By Hoeffding's Theorem 1, the mean of w/(ΓW)
+// over n rows is at least m with probability at most exp(−n·kl(m ‖ 1/(ΓW))). For m < 1/(ΓW), the probability that the
+// mean is at most m has the same bound. The mean of w in the sample is at least m̂/Γ and at most Γm̂, where m̂ is the
+// mean of ŵ.
 func (s *WeightedSample) checkRatios() error {
 	top := s.top()
 	if top < 1 {

@@ -56,22 +56,21 @@ const (
 	// A bet may stake at most the share c of the capital. bettingCap is the smallest c that the strategies Betting and
 	// STaR use. If a bet stakes three quarters of the capital, a sample of 0 divides the capital by 4.
 	bettingCap = 0.75
-	// chernoffCap is the largest value of c that the code uses. A bet may stake at most the share c of the capital. The
-	// cap keeps the capital K above 0 if the best fraction is 1. The best fraction is 1 if only samples that are all 1
-	// can reject the mean m. The cap makes the distance of the bound from 1 larger by a factor of at most about 1 +
-	// 2⁻¹⁰.
+	// chernoffCap is the largest value of c that the code uses. It keeps the capital K above 0 if the best fraction is
+	// 1. The best fraction is 1 if only samples that are all 1 can reject the mean m. The cap makes the distance of the
+	// bound from 1 larger by a factor of at most about 1 + 2⁻¹⁰.
 	chernoffCap = 1 - 0x1p-10
 	// bettingBlock is the number of samples between comparisons of K with 1/α. The block is so short that the product
 	// of its factors stays far inside the range of float64: each factor lies between 2⁻¹⁰ and 2²⁴ (the largest bet on
 	// the grid).
 	bettingBlock = 16
 	// The main edges of the grid lie at the distances 2^−j from 0, j = 1 … gridOctaves, and at the distances 2^−j from
-	// 1, j = 1 … gridOctaves − 1. The smallest distance of an edge from 0 is about 2⁻²⁴. After the division below, the
-	// smallest distance of an edge from 1 is also about 2⁻²⁴. This is small enough: even for n = 10⁷ samples that are
-	// all 1, the bound lies at the larger distance 2⁻²⁰ from 1. An octave is the interval between two successive main
-	// edges, or between the last main edge and 1. Each octave above 2^−fineOctaves is divided into fineSteps intervals.
-	// The octaves below 2^−fineOctaves are divided into coarseSteps intervals, because such small means matter only for
-	// an upper bound near 1.
+	// 1, j = 1 … gridOctaves − 1. The smallest edge above 0 is 2⁻²⁴. After the division below, the smallest distance of
+	// an edge from 1 is also about 2⁻²⁴. This is small enough: even for n = 10⁷ samples that are all 1, the bound lies
+	// at the larger distance 2⁻²⁰ from 1. An octave is the interval between two successive main edges, or between the
+	// last main edge and 1. Each octave above 2^−fineOctaves is divided into fineSteps intervals. The octaves below
+	// 2^−fineOctaves are divided into coarseSteps intervals, because such small means matter only for an upper bound
+	// near 1.
 	gridOctaves = 24
 	fineOctaves = 4
 	fineSteps   = 8

@@ -22,8 +22,8 @@ type Space struct {
 //	‖δ‖₂ ≤ ‖δ‖₁,  ‖δ‖₁ ≤ √d·‖δ‖₂,  ‖δ‖₂ ≤ √d·‖δ‖∞,  ‖δ‖₁ ≤ d·‖δ‖∞.
 //
 // In L0 the returned radius is a number of coordinates. If R is in L2, the returned radius is the largest k ≤ d with
-// √k·Span < R. If R is in L1, it is the largest k ≤ d with k·Span < R. RadiusIn returns an error in three cases. R is
-// neither in L2 nor in L1, or Dim is below 1, or 'to' is L0 and Span is 0.
+// √k·Span < R. If R is in L1, it is the largest k ≤ d with k·Span < R. RadiusIn returns an error in three cases: R is
+// neither in L2 nor in L1, Dim is below 1, or 'to' is L0 and Span is 0.
 func (s Space) RadiusIn(to, from law.Norm, radius float64) (float64, error) {
 	d := float64(s.Dim)
 	var factor float64

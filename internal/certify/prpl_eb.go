@@ -53,8 +53,8 @@ func (b *prplEB) add(x float64) {
 	}
 }
 
-// stake returns λ_t. Let σ̂²_{t−1} = dev/t. For a fixed n, λ_t is min(√(2·logAlpha·t/(n·dev)), ½). If λ_t does not
-// depend on n, it is min(√(2·logAlpha/(dev·ln(1+t))), ½).
+// stake returns λ_t. With σ̂²_{t−1} = dev/t in the formulas for λ_t, the choice for a fixed n is
+// min(√(2·logAlpha·t/(n·dev)), ½). The choice that does not depend on n is min(√(2·logAlpha/(dev·ln(1+t))), ½).
 func (b *prplEB) stake(t float64) float64 {
 	if b.anytime {
 		return min(math.Sqrt(2*b.logAlpha/(b.dev*math.Log1p(t))), prplCap)

@@ -119,8 +119,8 @@ func (t *Tally) In(norm law.Norm, s Space, radii []float64) (NormSummary, error)
 }
 
 // Classes returns a summary for each label, in ascending order of labels. A summary holds the certified accuracy at
-// each of the given radii. It ignores examples without a label. The number of failures in a class is bounded only by
-// Summary.Failures, because all failures may be in this class.
+// each of the given radii. Classes ignores examples without a label. The number of failures in a class is bounded only
+// by Summary.Failures, because all failures may be in this class.
 func (t *Tally) Classes(radii []float64) []ClassSummary {
 	var classes []ClassSummary
 	for _, label := range slices.Sorted(maps.Keys(t.byLabel)) {

@@ -203,7 +203,7 @@ const (
 )
 
 var classes = table[Class, struct{}]{"class", []entry[Class, struct{}]{
-	{name: Predicted, sound: true, what: "the class with the most votes among the n0 selection samples; with scores, the class with the largest mean score"},
+	{name: Predicted, sound: true, what: "the class with the most votes among the n0 selection samples; with scores, the class with the largest mean score in these samples"},
 	{name: Label, sound: true, what: "the true label"},
 }}
 

@@ -19,8 +19,8 @@ import (
 const ShardsVariable = "RSCERT_SHARDS"
 
 // PointsVariable is the name of the environment variable that holds the number of points of a sweep. If it is set, the
-// tasks of a job array together run all shards of all points. With K shards (ShardsVariable; 1 if it is not set), task
-// number t runs shard t mod K of point ⌊t/K⌋.
+// tasks of a Slurm job array or of a Kubernetes Indexed Job together run all shards of all points. With K shards
+// (ShardsVariable; 1 if it is not set), task number t runs shard t mod K of point ⌊t/K⌋.
 const PointsVariable = "RSCERT_POINTS"
 
 // Schedulers set these environment variables for their tasks.

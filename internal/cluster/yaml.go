@@ -28,8 +28,8 @@ func (m Manifest) YAML() (string, error) {
 	return out.String(), e.Close()
 }
 
-// asBlocks removes the quotes of strings that match the pattern 'word'. If such a string looks like another type, for
-// example true, the encoder quotes it again.
+// The pattern 'word' matches the strings from which asBlocks removes the quotes. If such a string looks like another
+// type, for example true, the encoder quotes it again.
 var word = regexp.MustCompile(`^[A-Za-z/][A-Za-z0-9._/-]*$`)
 
 // asBlocks removes JSON's braces, brackets and needless quotes from a node and its children.

@@ -43,9 +43,9 @@ func OpenIn(root *os.Root, name string, flag int) (*os.File, error) {
 		return nil, err
 	}
 	// After the check above, somebody may have put another file in place of the checked file. So the code below
-	// compares the opened file with the checked file. With the flags here, opening another file does no harm:
-	// O_NONBLOCK does not wait for a pipe, and without O_CREATE no file is created. Nothing is truncated, because no
-	// caller passes os.O_TRUNC.
+	// compares the opened file with the checked file. With the flags here, opening another file does no harm: with
+	// O_NONBLOCK the call does not wait for a pipe, and without O_CREATE it creates no file. Nothing is truncated,
+	// because no caller passes os.O_TRUNC.
 	file, err := root.OpenFile(name, flag&^os.O_CREATE|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, rename(err, path)
