@@ -100,9 +100,9 @@ func rightSide(g target, p float64) float64 {
 	return math.Pow(mathext.RegIncBeta(float64(g.need), float64(g.draws-g.need+1), q), float64(g.queries))
 }
 
-// bestWeights must return valid weights for every law, and for several attacks, several counts t′ and several numbers
-// of queries. For every law, bestWeights must return valid weights. The test checks this for several attacks, several
-// counts t′ and several numbers of queries.
+// For every law, bestWeights must return valid weights. The test checks this for several attacks, several counts t′ and
+// several numbers of queries. For a slightly stronger attack, these weights must not be valid, unless their mean is
+// almost 0.
 func TestWeightsAreValid(t *testing.T) {
 	for _, l := range law.Additives() {
 		for _, g := range []target{
@@ -223,8 +223,9 @@ func TestTangent(t *testing.T) {
 	}
 }
 
-// The test has a target without an attack, with Q = 1 and with degree m′. For this target, the method 'valid' must
-// accept the weights 1{k ≥ t′}. It must also accept weights below these. It must reject the other cases of the table.
+// The test has a target without an attack and with Q = 1. For this target, the method 'valid' must accept the weights
+// 1{k ≥ t′} of degree m′. It must also accept weights of this degree that are below these. It must reject the other
+// cases of the table.
 func TestTrivialWeights(t *testing.T) {
 	g := newTarget(law.Gaussian, 0, 5, 3, 1)
 	for _, tt := range []struct {

@@ -2,10 +2,10 @@
 // arrays, CSV, Parquet and WebDataset archives.
 //
 // Open finds the format, checks the whole dataset once and computes its digest. Example reads one example. Values are
-// float32 in the layout [C,H,W], or flat. Bytes are scaled to [0,1]. Open returns an error in three cases: a file is
-// truncated, it contradicts its header or its labels, or it holds a value that is not finite. The error names the file
-// and the location in the file. If a file changes after Open, Example returns the unchanged example or an error, never
-// other data.
+// float32 in the layout [C,H,W], or flat. Bytes are scaled to [0,1]. Open returns an error if a file is truncated, if
+// it contradicts its header or its labels, or if it holds a value that is not finite. The error names the file and the
+// location in the file. If a file changes after Open, Example returns the unchanged example or an error, never other
+// data.
 package dataset
 
 import (

@@ -12,8 +12,8 @@ import (
 
 // givesBytes reports whether the model receives the data's bytes, 255·x. (The model's graph rounds and clamps them.)
 // The model receives bytes if its input has an integer type, the data are bytes, and no mean or std is given. If the
-// input type is uint8, data on the lattice k/255 count as bytes too. For such data, rscert divides the float32 nearest
-// to k/255 by the float64 nearest to 1/255, and this gives k. Suppose that the data are not bytes, and no mean or std
+// input type is uint8, data on the lattice k/255 count as bytes too. For such data, the lattice point k/255, divided by
+// the float64 nearest to 1/255 and rounded to float32, gives k. Suppose that the data are not bytes, and no mean or std
 // is given. If the input type is uint8, givesBytes returns an error. If the input type is another integer type, the
 // model's graph rounds the data without scaling them.
 func (e *Experiment) givesBytes(ctx context.Context, mean, std []float64) (bool, error) {

@@ -135,8 +135,8 @@ func (e *editor) uses(name string) bool {
 		slices.ContainsFunc(e.graph.Input, func(v *onnxpb.ValueInfoProto) bool { return v.GetName() == name })
 }
 
-// int64sOf returns the elements of an int64 tensor. It returns false if the tensor has another type or if the elements
-// are stored outside the model file.
+// int64sOf returns the elements of an int64 tensor. It returns false if the tensor has another type or if its elements
+// are not in the graph (see readExternal).
 func int64sOf(t *onnxpb.TensorProto) ([]int64, bool) {
 	if t.GetDataType() != int32(onnxpb.TensorProto_INT64) || t.GetDataLocation() == onnxpb.TensorProto_EXTERNAL {
 		return nil, false

@@ -57,5 +57,5 @@ func (f *File) Floats(t *onnxpb.TensorProto) (values []float64, ok bool) {
 }
 
 // Ints returns the elements of an int64 tensor. The second result is false if the tensor has another type, or if its
-// elements are stored in another file.
+// elements are not in the graph (see readExternal).
 func (f *File) Ints(t *onnxpb.TensorProto) ([]int64, bool) { return int64sOf(t) }
