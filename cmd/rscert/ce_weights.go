@@ -60,8 +60,9 @@ func (o weightOptions) readWeights(t *table.Table) (*predictions.Weights, calib.
 	return w, known, nil
 }
 
-// weighRows reads the weights, if there are any. It sets o.Weighted and returns the indices of the rows that rejection
-// keeps. Without weights it returns all rows.
+// weighRows reads the weights, if there are any. It sets o.Weighted. Rejection sampling keeps each row at random, with
+// a probability proportional to the row's weight. weighRows returns the indices of the kept rows. Without weights it
+// returns all rows.
 func (r *ceReport) weighRows(t *table.Table, score, label []float64, o *ceOptions) (kept []int, err error) {
 	w, known, err := o.weights.readWeights(t)
 	switch {

@@ -59,7 +59,7 @@ func bisect(refuted func(m float64) bool) float64 {
 const (
 	bettingCells = 1024
 	mostStake    = 0.75
-	firstRound   = 8 // smallest expected size of the first round; bets in this round use no observed variance
+	firstRound   = 8 // smallest expected size of the first round; its bets do not depend on any samples
 )
 
 // bettingRounds holds the examples of each round, as a histogram over the values k/bettingCells.

@@ -172,7 +172,7 @@ func (w signMixture) logWealth(m float64) float64 {
 	for i, nu := range w.nu {
 		logs = append(logs, logMean(w.logs[i])-w.n*math.Log1p(nu*m))
 	}
-	// The products of up to 64 factors, the sums of their logarithms and n·ln(1+νm) each have an error of at most
-	// n·2⁻⁴⁸.
+	// The logarithms have three sources of rounding error: the products of up to 64 factors, the sums of the logarithms
+	// of these products, and the term n·ln(1+νm). Each source contributes an error of at most n·2⁻⁴⁸.
 	return logMean(logs) - w.n*0x1p-46 - 1e-9
 }

@@ -88,9 +88,11 @@ func safeContest(v Votes, a int) contest {
 // rankContest returns a contest for the claim "A stays among the first k". Here k is TopK. There are several possible
 // contests, and the selection samples choose one of them. For each u from 0 to k−1, there is one contest. It leaves out
 // the set U of the u rivals with the most selection votes. Its factor is t = k−u. Let S be the set of the t most
-// probable rivals outside U. If A drops out of the first k, then each rival in S is at least as probable as A. So the
-// probability of S is at least t times the probability of A. The estimation samples do not affect S. The votes for S
-// are at most the sum of the t largest counts outside U. Without selection samples, U is empty.
+// probable rivals outside U. Suppose that A is not among the first k. Then at least k rivals are at least as probable
+// as A. At least t of these rivals are outside U, because U has only u members. Therefore, each rival in S is at least
+// as probable as A. So the probability of S is at least t times the probability of A. The estimation samples do not
+// affect S. The votes for S are at most the sum of the t largest counts outside U. Without selection samples, U is
+// empty.
 func (c Claim) rankContest(v Votes, a int) contest {
 	var order []int // indices of the rivals; those with the most selection votes come first
 	first := v.selected()

@@ -89,7 +89,7 @@ type Design struct {
 	// examples and a query are not exchangeable, because only a query can lie outside the range. They would be
 	// exchangeable if the classifier used the range of all n+1 inputs. The two ranges differ only if the query extends
 	// the range of the calibration data. The probability of this event is at most 2/(n+1), because the range has two
-	// ends. So the level is a − 2/(n+1), which costs two ranks.
+	// ends. So the level is a − 2/(n+1), and the threshold moves by two ranks.
 	OwnRange bool `json:"own_range,omitempty"`
 	Sound    bool `json:"sound"` // the guarantee holds under the attack
 }

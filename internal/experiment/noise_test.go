@@ -133,8 +133,9 @@ func TestInputHasItsNoise(t *testing.T) {
 	}
 }
 
-// If the noise is in floats, the model's input without noise is (x − mean)/std. Let s be the smallest float32 with
-// s·std ≥ σ. The scale of the noise equals s, up to a unit in the last place.
+// This test is about floating-point noise (--noise float), not about noise on a lattice. Without the noise, the model's
+// input is (x − mean)/std. Let s be the smallest float32 with s·std ≥ σ. The scale of the noise equals s, up to a unit
+// in the last place.
 func TestNormalisation(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 200 {

@@ -71,7 +71,7 @@ func (gaussian) Masses(ratio *big.Rat) (first int, masses []Mass) {
 }
 
 // taylorTerms returns the smallest K for which the bound below is at most 2⁻¹⁴⁰. The method 'Masses' adds up K terms.
-// It uses this bound: if h ≤ 2⁻ˢ and Λ = Σ_{i≤2K} ⌊log₂ i⌋, then h^{2K+1}/√(2K)! ≤ 2^{−s(2K+1)−Λ/2}.
+// The bound is: if h ≤ 2⁻ˢ and Λ = Σ_{i≤2K} ⌊log₂ i⌋, then h^{2K+1}/√(2K)! ≤ 2^{−s(2K+1)−Λ/2}.
 func taylorTerms(t *big.Int) int {
 	s := places - t.BitLen() + 1
 	log := 0

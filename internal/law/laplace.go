@@ -72,9 +72,9 @@ func (laplace) Ratios() Ratios { return Ratios{Least: 1, Fine: 30, Greatest: 710
 //	p_0 = 1 − a,  p_j = sinh(t/2)·e^{−jt} = ½(1−q)·a·q^{j−1}.
 //
 // All computations use integer arithmetic, so all machines get the same result. The following errors are in units of
-// 2⁻²⁵⁶. The code rounds t once. This rounding makes a wrong by at most 2⁸, and q by at most 2¹⁰. The code multiplies
-// p_j by q to get p_{j+1}. Each such multiplication adds at most 2¹⁰ + 1 to the error. Since j < 2¹⁵, p_j is off by at
-// most 2²⁶. Subtracting 2²⁸ gives a lower bound.
+// 2⁻²⁵⁶. The code rounds t once. The computed a is off by at most 2⁸, and the computed q by at most 2¹⁰. The code
+// multiplies p_j by q to get p_{j+1}. Each such multiplication adds at most 2¹⁰ + 1 to the error. Since j < 2¹⁵, p_j is
+// off by at most 2²⁶. Subtracting 2²⁸ gives a lower bound.
 func (laplace) Masses(ratio *big.Rat) (first int, masses []Mass) {
 	t := divide(ratio.Denom(), ratio.Num())
 	a := exponential(new(big.Int).Rsh(t, 1))

@@ -23,7 +23,8 @@ type Layer struct {
 	// Factor bounds the node's own Lipschitz constant. For a node that adds or joins several values, Factor is the
 	// bound of the result divided by the largest of the inputs' bounds.
 	Factor float64 `json:"factor"`
-	// upper bound on the Lipschitz constant of the function that maps the model's input to the node's result
+	// Bound is an upper bound on the Lipschitz constant of the function that maps the model's input to the node's
+	// result.
 	Bound float64 `json:"bound"`
 }
 

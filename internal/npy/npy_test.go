@@ -146,9 +146,9 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// The test converts every type, in both byte orders, to every type of Number. The package encoding/binary encodes the
-// values. Decode must return the same values, converted to each type of Number. The test does not check floats that are
-// decoded to int64.
+// The test converts every type except float16, in both byte orders, to every type of Number. It converts bools only to
+// float64. The package encoding/binary encodes the values. Decode must return the same values, converted to each type
+// of Number. The test does not check floats that are decoded to int64.
 func TestDecode(t *testing.T) {
 	decodes(t, 'f', []float32{0, -1.5, math.Pi, math.MaxFloat32, math.SmallestNonzeroFloat32, float32(math.Inf(-1))})
 	decodes(t, 'f', []float64{0, -1.5, math.Pi, 1e300, math.Inf(1)})

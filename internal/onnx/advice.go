@@ -107,8 +107,8 @@ func (l *loader) cannotLoad(err error) error {
 }
 
 // numbersOf returns the float type in which the model computes. If the input has a float type other than float32,
-// numbersOf returns the type of the input. If the input has the type float32 or an integer type, it is the type of the
-// model's weights.
+// numbersOf returns the type of the input. If the input has the type float32 or an integer type, it returns the type of
+// the model's weights.
 func (l *loader) numbersOf() graph.ElemType {
 	if t := l.contract.Input.Type; t != graph.Float32 {
 		return t

@@ -87,8 +87,8 @@ type Independence string
 // These are the two possible reasons why an input's scores cannot depend on the other inputs of its batch.
 const (
 	Proved Independence = "proved" // the graph treats the inputs of a batch one by one
-	// every input runs alone, because the model has no batch dimension, because the proof failed, or because a trial
-	// run failed
+	// OneByOne means that every input runs alone, because the model has no batch dimension, because the proof failed,
+	// or because a trial run failed.
 	OneByOne Independence = "one input a call"
 )
 

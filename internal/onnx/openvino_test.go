@@ -89,7 +89,7 @@ func TestOpenVINOSameNet(t *testing.T) {
 				got := scores(t, m, xs)
 				for i, x := range xs {
 					if name == "stuck" {
-						break // the scores of this model differ from the function convnetScores
+						break // the scores of this model differ from the scores that convnetScores returns
 					}
 					for k, want := range convnetScores(x) {
 						if math.Abs(float64(got[i][k])-want) > tolerance {

@@ -11,9 +11,9 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// imitateTF32 adds nodes to the test model that the function 'probe' builds, and returns the result. These nodes round
-// both factors of the convolutions and of the matrix product to 11 bits of precision, as TF32 does on a GPU. The nodes
-// use Veltkamp's split in float32, x·(2¹³+1) − (x·(2¹³+1) − x).
+// imitateTF32 adds nodes to the convolutional net that the function 'probe' builds, and returns the result. These nodes
+// round both factors of the convolutions and of the matrix product to 11 bits of precision, as TF32 does on a GPU. The
+// nodes use Veltkamp's split in float32, x·(2¹³+1) − (x·(2¹³+1) − x).
 func imitateTF32(t *testing.T) program {
 	t.Helper()
 	g, err := probe(probeBatch)

@@ -104,9 +104,9 @@ func rectangleAt(at, size vg.Point, d [2]float64, away vg.Length) vg.Rectangle {
 	return vg.Rectangle{Min: low, Max: low.Add(size)}
 }
 
-// price returns the cost of a position. The cost has four terms. A position costs more if it crosses the edge of the
-// chart, if it covers a line or a label, or if it is near to other lines. The cost also grows with the distance between
-// the label and its own line.
+// price returns the cost of a position. The cost has four terms. The cost is infinite if the position crosses the edge
+// of the chart. A position costs more if it covers a line or a label, or if it is near to other lines. The cost also
+// grows with the distance between the label and its own line.
 func price(p placed, away float64, k int, paths [][]vg.Point, taken []vg.Rectangle, room vg.Rectangle) float64 {
 	if p.rect.Min.X < room.Min.X+2 || p.rect.Max.X > room.Max.X-2 || p.rect.Min.Y < room.Min.Y+2 || p.rect.Max.Y > room.Max.Y-2 {
 		return math.Inf(1)

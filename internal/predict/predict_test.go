@@ -150,8 +150,8 @@ func TestLeaderMeans(t *testing.T) {
 
 // TestLeaderExact enumerates all sequences of votes up to a maximum length. For two classes, it draws random sequences
 // instead. In each case the probabilities of the two most probable classes are equal or nearly equal. The rule must
-// then name a wrong class with probability at most alpha. It adds the exact probabilities of the enumerated sequences,
-// so the only error is rounding.
+// then name a wrong class with probability at most alpha. The test adds up the exact probabilities of the enumerated
+// sequences, so the only error in these cases is rounding.
 func TestLeaderExact(t *testing.T) {
 	const budget = 40
 	for _, c := range []struct {

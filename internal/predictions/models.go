@@ -44,8 +44,8 @@ func (m ModelFiles) Attack(name string) *AttackFiles {
 
 // ReadModelFiles reads a CSV file with the columns 'model', 'attack' and 'file'. In the column 'attack', the word
 // 'clean' marks the file with the answers to the unattacked examples. The word 'held-out' marks the file with the
-// answers to other unattacked examples. Any other word is the name of an attack. Paths are relative to the folder of
-// the CSV file.
+// answers to a separate set of unattacked examples. The flag --tpr takes the model's thresholds from this file. Any
+// other word is the name of an attack. Paths are relative to the folder of the CSV file.
 func ReadModelFiles(path string) ([]ModelFiles, error) {
 	in, err := os.Open(path)
 	if err != nil {

@@ -145,8 +145,8 @@ func TestDevices(t *testing.T) {
 }
 
 // checkDevices carries out a plan on devices that fail as the argument 'failFrom' says (see certifyOn), and compares
-// the results with a run on one device. If a run that certifies from votes is interrupted, checkDevices resumes it. If
-// the host made the noise before, the device makes it now, and vice versa.
+// the results with a run on one device. If the run is interrupted, checkDevices resumes it. If the run saves no scores,
+// the resumed run makes the noise on the other side: on the device if the host made it before, and vice versa.
 func checkDevices(t *testing.T, p, alone Plan, failFrom []int64) {
 	t.Helper()
 	what := fmt.Sprintf("noise on the %s, failing from calls %v", p.NoiseOn, failFrom)

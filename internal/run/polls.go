@@ -38,8 +38,8 @@ func (q SavedScores) newPolls() (*polls, error) {
 	return p, err
 }
 
-// next returns the poll of the next example. If the votes come from the run, the poll already holds them. It returns
-// nil if scores certify the classes.
+// next returns the poll of the next example. If the votes come from the run, the poll already holds them. If scores
+// certify the classes, next returns nil.
 func (p *polls) next(e certify.ScoreExample) (*poll, error) {
 	if p.certifier == nil {
 		return nil, nil

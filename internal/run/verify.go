@@ -441,8 +441,7 @@ func differentLines(name string, got, want []byte) (reasons []string) {
 	return reasons
 }
 
-// judgeBatches reports whether the run computed some samples a second time, in batches other than the first, and
-// compared the outputs.
+// judgeBatches reports whether the run computed some samples again, in other batches, and compared the outputs.
 func (v *verifier) judgeBatches() {
 	switch {
 	case v.Compared == 1:
@@ -456,8 +455,8 @@ func (v *verifier) judgeBatches() {
 	}
 }
 
-// chosen reports whether this version of rscert would run at least one sample of the run a second time, in batches
-// other than the first, to compare the outputs.
+// chosen reports whether this version of rscert would run at least one sample of the run again, in other batches, to
+// compare the outputs.
 func (v *verifier) chosen() bool {
 	run := v.Evidence.Run
 	p := run.Parameters

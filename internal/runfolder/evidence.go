@@ -31,8 +31,9 @@ type Evidence struct {
 // sweep, it also holds a subfolder with the run of the point.
 const SweepFile = "sweep.json"
 
-// Find returns the evidence at path. A file belongs to a run if its folder has a run.json and if rscert uses the file's
-// name for a file of a run, for example votes.jsonl. If this run.json cannot be read, Find returns an error.
+// Find returns the evidence at path. A file belongs to a run if it lies in a folder with a run.json and has one of the
+// names that rscert uses in run folders, for example votes.jsonl. If this run.json cannot be read, Find returns an
+// error.
 func Find(path string) (*Evidence, error) {
 	info, err := os.Stat(path)
 	if err != nil {

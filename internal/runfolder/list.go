@@ -16,8 +16,8 @@ type State string
 // States of a run folder.
 const (
 	Complete State = "finished" // all examples are certified, and scores.npz exists if the run keeps scores
-	// some examples are missing, or the run keeps scores and scores.npz is missing; 'certify --resume' completes the
-	// run
+	// Resumable means that some examples are missing, or that the run keeps scores and scores.npz is missing. The
+	// command 'certify --resume' completes the run.
 	Resumable  State = "resumable"
 	Unreadable State = "unreadable" // run.json or the certificates cannot be read
 )

@@ -228,8 +228,8 @@ type Runtime struct {
 	Independence string `json:"independence,omitempty"`
 	// GPUs are the names of the GPUs, in the same order as the indices in the field Device.
 	GPUs []string `json:"gpus,omitempty"`
-	// If a resumed run changed to GPUs of other kinds, or to another library of the same version of ONNX Runtime,
-	// Resumed lists the change.
+	// Resumed lists each change of a resumed run to GPUs of other kinds, or to another library of the same version of
+	// ONNX Runtime.
 	Resumed []Resumption `json:"resumed,omitempty"`
 	// NoiseOn says whether the host or the device made noise and counted votes at the start of the run. This choice
 	// does not change votes, but it may change the last bits of scores. So Differences compares NoiseOn only if both

@@ -41,7 +41,8 @@ type Config struct {
 	MaxBody int64 // maximum number of bytes of a request
 	Queue   int   // maximum number of inputs that wait for answers
 	Samples int64 // maximum number of samples that a request may need
-	// maximum number of running requests; the maximum number of connections is this number plus spareConnections
+	// Connections is the maximum number of running requests. The maximum number of connections is this number plus
+	// spareConnections.
 	Connections int
 	Timeout     time.Duration // maximum time to answer a request
 	ReadTimeout time.Duration // maximum time for a request to arrive

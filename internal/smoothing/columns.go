@@ -176,8 +176,9 @@ func NewColumnNoise(l law.Additive, columns []Column, columnOf []int) (*ColumnNo
 	return n, nil
 }
 
-// prepare fills in the fields of a column with noise. It makes the table that draws the noise. If the column has a
-// lattice, prepare also computes the model's inputs for the lattice points. Otherwise it makes the column's Quantiser.
+// prepare fills in the fields of a column with noise. It gets the table that draws the noise: it takes the table from
+// the argument 'tables', or makes the table and adds it there. If the column has a lattice, prepare also computes the
+// model's inputs for the lattice points. Otherwise it makes the column's Quantiser.
 func (c *columnNoise) prepare(l law.Additive, tables *ColumnTables) (err error) {
 	var step *big.Rat
 	if c.Lattice != nil {
@@ -232,10 +233,11 @@ type ColumnInput struct {
 //
 //	(|x_c − q(x)| + g/2 + read)/scale,
 //
-// where x_c, q(x) and the step g are those of the comment of Quantiser. The argument 'rounded' is true if the values
-// were read from a file whose numbers need not be float32 numbers. If it is false, the term 'read' is 0. Otherwise, the
-// term 'read' is the sum of two error bounds. One is for the example: it limits the distance between a number in the
-// file and the float32 that was read from it. The other limits the same distance for any perturbed example.
+// where g is the step of the column's Quantiser, and x_c and q(x) are as in the comment of Quantiser. The argument
+// 'rounded' is true if the values were read from a file whose numbers need not be float32 numbers. If it is false, the
+// term 'read' is 0. Otherwise, the term 'read' is the sum of two error bounds. One is for the example: it limits the
+// distance between a number in the file and the float32 that was read from it. The other limits the same distance for
+// any perturbed example.
 //
 // The slice 'frozen' [D] holds the model's inputs for the coordinates of columns without noise. The caller computes
 // these inputs.

@@ -41,8 +41,9 @@ const weyl = 0x9E3779B97F4A7C15
 // is 0. The last digit is odd. The last eight digits are all different. Each of the first eight digits differs from its
 // right neighbour. A random 64-bit key would sometimes be weak: it could be even, have few bits set, or be zero, which
 // makes all words zero. The keys seed, seed+1, … would give similar sequences. So NewStream numbers the keys that
-// follow the rules. The seed determines a permutation, which maps each pair (example, phase) to such a key. For one
-// seed no two pairs share a key, and neighbouring pairs get unrelated keys.
+// follow the rules. NewStream also numbers the pairs (example, phase). The seed determines a permutation of the key
+// numbers. This permutation maps the number of each pair to the number of its key. For one seed no two pairs share a
+// key, and neighbouring pairs get unrelated keys.
 func NewStream(seed uint64, example int, phase Phase) Stream {
 	if int64(example)>>56 != 0 || phase > Estimation {
 		panic("smoothing: example or phase out of range")

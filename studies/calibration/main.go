@@ -41,8 +41,8 @@ const (
 )
 
 // A function is a calibration function η(s) for uniform scores s. Every function in the list 'functions' satisfies |η′|
-// ≤ tanh(1/h)/(2h) = 32 and |η″| ≤ tanh²(1/h)/(2h²) = 2048, where h is the constant 'bandwidth'. A perturbation of the
-// scores ensures these bounds if its bandwidth is h.
+// ≤ tanh(1/h)/(2h) = 32 and |η″| ≤ tanh²(1/h)/(2h²) = 2048, where h is the constant 'bandwidth'. If calib.Sech with the
+// bandwidth h perturbs the scores, it ensures these bounds.
 type function struct {
 	name string
 	eta  func(s float64) float64

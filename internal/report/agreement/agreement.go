@@ -26,7 +26,7 @@ type Agreement struct {
 	Differences []runfolder.Difference `json:"differences"`
 
 	Examples int `json:"examples"` // number of examples in both runs
-	// number of selection and estimation samples of these examples that both runs drew
+	// Samples is the number of selection and estimation samples of these examples that both runs drew.
 	Samples int64 `json:"samples"`
 	Votes   Votes `json:"votes"`
 	// OtherCounts is the number of examples whose vote counts differ between the runs.

@@ -29,8 +29,9 @@ func (p Page) selective() []group {
 	return []group{{Caption: "Errors among the answers under attack", Rows: []measure{m}}}
 }
 
-// selectiveCell returns a cell with the error: the share of wrong answers among the inputs that get an answer. The cell
-// also holds up to two bounds on this error: one for these examples, and one for the population.
+// selectiveCell returns a cell with the error x.Error: the largest share of wrong answers among the inputs that get an
+// answer, if every certificate holds. The cell also holds up to two bounds on this error: one for these examples, and
+// one for the population.
 func selectiveCell(x summary.Selective, ok bool) cell {
 	switch {
 	case !ok || x.Unsafe+x.Answered == 0:

@@ -75,7 +75,7 @@ type Choice struct {
 	Certified *float64 `json:"certified,omitempty"`
 }
 
-// choose applies the rule that the comment on the type Choice states to the rows.
+// choose applies a rule to the rows. The comment on the type Choice states this rule.
 func (at *AtRadius) choose(within *big.Rat) {
 	least := new(big.Rat).Sub(bestAccuracy(at.Rows), within)
 	var families []string

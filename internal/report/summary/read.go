@@ -12,9 +12,9 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// Read reads the evidence at a path. The path may lead to a run folder, to a file in a run folder, to a file of
-// certificates, or to a log with the columns idx, label, predict, radius, correct. The programs of Cohen et al. 2019
-// write such logs.
+// Read reads the evidence at a path. The path may lead to a run folder, to one of the run's files (runfolder.Owns), to
+// a file of certificates, or to a log with the columns idx, label, predict, radius, correct. The programs of Cohen et
+// al. 2019 write such logs.
 func Read(ctx context.Context, path string) (Source, error) {
 	s, err := read(ctx, path, readRun)
 	if err == nil && s.gathered == nil {

@@ -35,7 +35,7 @@ class CertifyOptions(TypedDict, total=False):
         moutaouakil (not sound); with ``scores``: betting (default), hoeffding, bernstein, prpl-eb, chernoff, star,
         prpl-eb-sequence, moutaouakil-bernstein (not sound), moutaouakil-sequence (not sound)
     class_: class to certify: predicted (the class with the most votes among the n0 selection samples; with scores,
-        the class with the largest mean score) or label (the true label) (default predicted)
+        the class with the largest mean score in these samples) or label (the true label) (default predicted)
     margin: margin between the probability p_A of the class and the largest probability p_B of another class: second
         (gaussian: Φ⁻¹(p_A)−Φ⁻¹(p_B), radius σ/2 times the margin; laplace: Q(p_A)−Q(p_B) with the quantile function Q
         of the Laplace distribution of scale 1, radius b/2 times the margin; uniform: 2(p_A−p_B), radius λ/2 times the
@@ -231,8 +231,8 @@ class RadiusOptions(TypedDict, total=False):
     method: methods, separated by commas; default: the method of the run; without a run, 'margin' for votes and
         'betting' for scores
     class_: class to certify; default: the choice of the run, or else 'predicted': predicted (the class with the most
-        votes among the n0 selection samples; with scores, the class with the largest mean score) or label (the true
-        label)
+        votes among the n0 selection samples; with scores, the class with the largest mean score in these samples) or
+        label (the true label)
     alpha: largest probability that the certificate of an example is wrong; for a run, the value of the run replaces
         the default (default 0.001)
     law: law (distribution) of the noise: gaussian (Gaussian noise N(0, σ²I); radii in L2), laplace (Laplace noise of
