@@ -115,13 +115,13 @@ With --group, the command also computes CBS and CCE for each group of examples, 
 the true classes (--group label). A run records the true classes. For other groups of
 its examples, give a file (--groups) with a column named 'index' and the columns that
 --group names. The noise must not decide which group an example is in. For each group,
-the allowed probability of failure is delta/G. Here G is the number of groups plus the
-number of sampled examples that are not in the file of the bounds. With several columns
-in --group, each of these examples counts once for each column. Such an example counts
-because it may belong to a group that the file of the bounds does not show. Because each
-group gets only delta/G, the bounds that allow for k failures hold for all groups
-together with probability 1 − delta. The largest of the groups' bounds that allow for k
-failures also holds for every mixture of the groups.
+the allowed probability that its bounds are wrong is delta/G. Here G is the number of
+groups plus the number of sampled examples that are not in the file of the bounds. With
+several columns in --group, each of these examples counts once for each column. Such an
+example counts because it may belong to a group that the file of the bounds does not
+show. Because each group gets only delta/G, the bounds that allow for k failures hold
+for all groups at once, with probability 1 − delta. Some of the groups' bounds allow for
+k failures. The largest of these bounds also holds for every mixture of the groups.
 
 If the file has a column 'weight', CBS and CCE are weighted means over the examples in
 the file. In the bounds that allow for k failures, the share of the k largest weights
@@ -132,8 +132,8 @@ The file has the columns lower and upper (in [0,1]) and correct (0 or 1). The co
 index, confidence (without attack), radius, examples, alpha, certified and weight are
 optional. In a row with certified = 0, the columns lower and upper hold bounds on the
 score of the label, not on the score of the predicted class. These rows count only in
-four places: for --tau, for the calibration error without attack, which covers all
-examples, for the number of sampled examples, and for the groups of --group. The format
+four places: for --tau; for the calibration error without attack (it covers all
+examples); for the number of sampled examples; and for the groups of --group. The format
 is CSV, JSON lines, npz or Parquet; the first three may also be .gz files. If the file
 name is -, the command reads stdin. If the argument is a run folder, the command reads
 bounds.csv in this folder.
@@ -184,7 +184,7 @@ several σ.
 	f.BoolVar(&o.adaptive, "adaptive", false, "also bound the calibration error with bins of equal count")
 	radiiVar(f, &o.radii, "radius", "use only the rows with these `radii`; default: all radii, each separately")
 	f.Float64SliceVar(&o.thresholds, "tau", nil, "`thresholds` τ; for each τ, bound the error of a classifier that answers only where its confidence is at least τ")
-	f.Float64Var(&o.statement.delta, "delta", 0.05, "some of the command's bounds hold even if k bounds in the file fail; this flag sets the largest probability, at each radius, that these bounds of the command are wrong")
+	f.Float64Var(&o.statement.delta, "delta", 0.05, "for the bounds that hold even if k bounds in the file fail: the largest probability, at each radius, that these bounds are wrong")
 	f.Float64Var(&alpha, "alpha", 0, "largest probability that a single bound in the file is wrong; default: the value in the run or the file")
 	integerVar(f, &o.statement.examples, "examples", 0, "number of all sampled examples, with or without a certified class; default: the number in the run or the file")
 	f.StringSliceVar(&o.plots, "plot", nil, "draw a figure to this .svg, .png or .pdf `file`")

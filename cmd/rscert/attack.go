@@ -106,9 +106,9 @@ each example. If an attack is killed, --resume keeps its finished examples and
 continues.
 
 --verify checks a finished attack. For every stored input, it checks the norm of the
-perturbation, the box and the class. --verify does not check the classes of an attack on
-the smoothed classifier (--smoothed or --run). The exit code is 3 if a result is not
-confirmed.`,
+perturbation and the class, and that the input lies in the box. For an attack on the
+smoothed classifier (--smoothed or --run), --verify does not check the classes. The exit
+code is 3 if a result is not confirmed.`,
 		Example: `  rscert attack --model cnn.onnx --data mnist/ --norm linf --eps 0.1 --out attack
   rscert attack --model cnn.onnx --data mnist/ --norm l2 --eps 1 --steps 100 --restarts 5 --loss margin
   rscert attack --model cnn.onnx --data mnist/ --norm linf --eps 0.1 --attack fgsm --max 100 --json
@@ -157,13 +157,13 @@ func addAttackFlags(cmd *cobra.Command, o *attackOptions) (settle func() error) 
 	f.StringVar(&e.Data, "data", "", "`path` of the dataset, in any format that 'rscert certify' reads; see docs/my-data.md")
 	choiceVar(f, &p.Threat.Norm, "norm", attack.Linf, attack.Norms, "norm of the perturbation: "+attack.Norms.String())
 	perturbationVar(f, &p.Threat.Epsilon, "eps", "largest norm `E` of a perturbation, in the units of the data")
-	f.Float64SliceVar(&o.box, "box", nil, "range `LOW,HIGH` that holds every value of a perturbed input; --box=-inf,inf sets no limits; default: 0,1")
+	f.Float64SliceVar(&o.box, "box", nil, "range `LOW,HIGH` in which every value of a perturbed input stays; --box=-inf,inf sets no limits; default: 0,1")
 	choiceListVar(f, &o.methods, "attack", []attack.Method{attack.PGD}, attack.Methods, "`attacks` to run in turn, separated by commas: "+attack.Methods.String())
 	choiceVar(f, &p.Loss, "loss", grad.CrossEntropy, grad.Losses, "loss that 'fgsm' and 'pgd' maximise: "+grad.Losses.Described())
 	integerVar(f, &p.Steps, "steps", 0, "number of steps of each attack, or of queries for 'square' and 'square-conf'; 0 means the attack's default")
 	f.Float64Var(&p.StepSize, "step-size", 0, "step size of 'pgd' and 'pgd-conf', or initial learning rate of 'ace'; 0 means the attack's default")
 	f.Float64Var(&p.Momentum, "momentum", 0, "weight of the earlier gradients in each step of 'pgd', usually 0.9 or 1; 0 means no momentum")
-	f.BoolVar(&p.Targeted, "targeted", false, "make 'pgd' aim at up to nine wrong classes in the order of their scores; any wrong class is a success")
+	f.BoolVar(&p.Targeted, "targeted", false, "make 'pgd' aim at up to nine wrong classes in the order of their scores; the attack succeeds if the model answers any wrong class")
 	integerVar(f, &p.Restarts, "restarts", 0, "number of starts of each attack, except 'fgsm', 'ace', 'square' and 'square-conf'; 0 means the attack's default")
 	f.StringVar(&p.Out, "out", "", "new `folder` to which rscert writes the result and the adversarial inputs")
 	f.BoolVar(&p.Resume, "resume", false, "continue the attack in the folder of --out; if the folder holds no attack, start one")
@@ -181,7 +181,7 @@ func addAttackFlags(cmd *cobra.Command, o *attackOptions) (settle func() error) 
 	addModelFlags(cmd, e)
 	// The shared usage text speaks of the noisy input, but an attack on the model adds no noise.
 	f.Lookup("mean").Usage = "`values` to subtract from the input before it enters the model: one value, or one per channel"
-	f.Lookup("std").Usage = "`values` by which to divide the input after --mean: one value, or one per channel"
+	f.Lookup("std").Usage = "`values` by which to divide the input after --mean is subtracted: one value, or one per channel"
 	integerVar(f, &e.Seed, "seed", 0, "seed of the random starts, of the random squares of the attacks 'square' and 'square-conf', and of the noise of the smoothed classifier; default: drawn by the operating system and recorded in the result")
 	integerVar(f, &e.Skip, "skip", 1, "use only every `k`-th example of the dataset")
 	integerVar(f, &e.Max, "max", 0, "maximum number of examples; 0 means all examples")

@@ -45,12 +45,12 @@ search k get the share 6/(π²k²) of this part. The shares of all searches add 
 most 1.
 
 A verified change of the answer at a distance within the certified radius contradicts
-the certificate. Even a correctly computed certificate is wrong with probability at most
-alpha, so a few contradictions can be due to chance. The command compares their number
-with the binomial distribution. It also certifies each contradicted example again, with
-fresh noise and alpha = 1e-6, and checks whether the perturbation also contradicts the
-new certificate. The command tests bounds on the confidence (certify --confidence-radii)
-in the same way.
+the certificate. Even a correctly computed certificate can be wrong, with probability at
+most alpha, so a few contradictions can be due to chance. The command compares their
+number with the binomial distribution. It also certifies each contradicted example
+again, with fresh noise and alpha = 1e-6, and checks whether the perturbation also
+contradicts the new certificate. The command tests bounds on the confidence (certify
+--confidence-radii) in the same way.
 
 The exit code is 3 if there are more contradictions than chance explains. A valid run
 gets this exit code with probability at most 0.001. So the certificates, the run or
@@ -85,7 +85,7 @@ func addAuditFlags(cmd *cobra.Command, o *auditOptions) {
 	f.StringVar(&p.ClassNames, "class-names", "", "`file` with the class names; default: the path that the run records")
 	group(cmd, "Model and data")
 	integerVar(f, &p.Examples, "examples", 128, "number of examples to attack; a hash of the data chooses them")
-	integerVar(f, &b.Rounds, "rounds", standard.Rounds, "number of searches per example, each with other random starts")
+	integerVar(f, &b.Rounds, "rounds", standard.Rounds, "number of searches per example, each with new random starts")
 	integerVar(f, &b.Restarts, "restarts", standard.Restarts, "number of starts in each search; the first start is the example itself, the others are random")
 	integerVar(f, &b.Steps, "steps", standard.Steps, "number of steps from each start")
 	integerVar(f, &b.Samples, "samples", standard.Samples, "maximum number of noisy copies of the input per gradient")

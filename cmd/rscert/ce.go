@@ -122,20 +122,20 @@ draws --repeats subsamples of this size, each without replacement. It prints the
 and the standard deviation of each bound. It also prints the distance of each mean from
 the binned estimate of the error; this estimate uses all rows. This estimate is a proxy
 for the unknown error; it has no guarantee. For each bound, the command also prints the
-slope of log(distance) against log(size). This slope leaves out a size if the bound is
-trivial in a subsample of this size: 1 for an upper bound, or 0 for a lower bound. The
-slope of an upper bound also leaves out a size if the mean bound is not above the
-estimate. The slope of a lower bound also leaves out a size if the mean bound is not
-below the estimate. Subsamples of one file share rows, so they are not independent, and
-no guarantee covers several subsamples together. --out writes the table as CSV, and
---plot draws it.
+slope of log(distance) against log(size). An upper bound is trivial if it is 1, and a
+lower bound if it is 0. This slope leaves out a size if the bound is trivial in a
+subsample of this size. The slope of an upper bound also leaves out a size if the mean
+bound is not above the estimate. For the slope of a lower bound, the command also leaves
+out a size if the mean bound at this size is not below the estimate. Subsamples of one
+file share rows, so they are not independent, and no guarantee covers several subsamples
+together. --out writes the table as CSV, and --plot draws it.
 
 --group COLUMN also bounds the error of each group of rows. Each of these bounds uses
-delta divided by the number of groups. The assumption must hold in each group. The
-values of the column are numbers or text. With several columns, each column makes groups
-of its own, and the number of groups counts the groups of all columns. The largest of
-the groups' upper bounds holds for every mixture of the groups, so it holds even if the
-shares of the groups change.
+delta divided by the number of groups. The assumption of the method (such as --monotone)
+must hold in each group. The values of the column are numbers or text. With several
+columns, each column makes groups of its own, and the number of groups counts the groups
+of all columns. The largest of the groups' upper bounds holds for every mixture of the
+groups, so it holds even if the shares of the groups change.
 
 --classes also bounds the error of each class. The file then has the columns p0, p1, …
 and label. The score of class k is pk, and its label is 1 if the row has class k. Each
@@ -165,7 +165,8 @@ population. The kept rows are independent draws from Q. The bounds for --group a
 The method 'binned-tv-weighted' uses all rows of a file with weights, not only the kept
 rows. This method needs weights whose mean in the population is 1. Its bound is smaller
 than the bounds from the kept rows only if the mean of the squared weights is below
-about W/5. Choose the method before you look at the bounds.
+about W/5, where W is the upper bound on the weights (--weight-bound, or the column
+weight_bound). Choose the method before you look at the bounds.
 
 The weights can be inexact. The command treats them as inexact if the column
 weight_estimated is 1 ('rscert weights' writes this column) or if you give

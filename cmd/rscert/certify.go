@@ -202,7 +202,7 @@ func addSamplingFlags(cmd *cobra.Command, p *runfolder.Certification) {
 		markDefault(names(certify.VoteMethods())), markDefault(names(certify.MeanBounds()))))
 	choiceVar(f, &p.Class, "class", certify.Predicted, methods(certify.Classes()), "class to certify: "+methods(certify.Classes()).Described())
 	choiceVar(f, &p.Margin, "margin", certify.SecondMargin, methods(certify.MarginKinds()), "margin between the probability p_A of the class and the largest probability p_B of another class: "+methods(certify.MarginKinds()).Described())
-	f.Float64Var(&p.Lipschitz, "lipschitz", 0, "with --margin first, a known Lipschitz constant L of the smoothed probabilities; default: the constant that the noise guarantees")
+	f.Float64Var(&p.Lipschitz, "lipschitz", 0, "with '--margin first': a known Lipschitz constant L of the smoothed probabilities; default: the constant that the noise guarantees")
 	f.TextVar(&p.Stop, "stop", certify.StopRule{}, "`rule` to stop sampling an example early: 'radius>=R' stops once it is known whether the radius is at least R; 'precision=F' stops once the radius is at least (1−F) times the largest radius that is still possible")
 	f.BoolVar(&p.Scores, "scores", false, "certify by the mean softmax scores instead of the votes")
 	f.BoolVar(&p.SaveScores, "save-scores", false, "save the scores of all samples in scores.npz (for m classes, 4·n·m bytes per example); without --confidence-radii, this flag implies --scores")

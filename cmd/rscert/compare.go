@@ -39,8 +39,10 @@ counts. If both runs were made with --save-scores, the command compares the vote
 by sample.
 
 The command compares the examples that both runs contain, so either run can be a shard
-or unfinished. It refuses runs that differ in anything else, such as the model or σ. To
-compare models, use 'rscert report --baseline'. The exit code is 0 even if votes differ.`,
+or unfinished. It refuses runs that differ in anything except the choice of the examples
+and the computation of the scores. For example, it refuses runs with different models or
+different σ. To compare models, use 'rscert report --baseline'. The exit code is 0 even
+if votes differ.`,
 		Example: `  rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --seed 18 --device cpu --out on-cpu
   rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --seed 18 --device cuda --out on-gpu
   rscert compare on-cpu on-gpu

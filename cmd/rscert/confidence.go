@@ -90,11 +90,12 @@ distribution function of the noise at σ = 1:
             al. 2020, Theorem 2). The sum includes a term that is missing in equation 13
             of Emde et al. 2025
   tangent   (default) bounds the mean of a function of the score, and needs no
-            confidence band. The formula of 'standard' describes a curve. To find the
-            function, the method replaces this curve by its tangents. The selection
-            samples determine the tangents. Without selection samples (--class label),
-            the first twentieth of the samples (at most 1,024 samples) determines the
-            tangents, and the other samples bound the mean of the function
+            confidence band. The formula of 'standard' describes a curve: the bound on z
+            as a function of z̲ (or of z̄). To find the function, the method replaces
+            this curve by its tangents. The selection samples determine the tangents.
+            Without selection samples (--class label), the first twentieth of the
+            samples (at most 1,024 samples) determines the tangents, and the other
+            samples bound the mean of the function
 
 --out writes bounds.csv, the input of 'rscert acce'.
 

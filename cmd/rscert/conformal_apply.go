@@ -37,10 +37,11 @@ input, and stops when the remaining copies cannot change the set. So the set is 
 as with all copies. The file conformal.json of 'rscert conformal fit' says which
 classifier, which noise and which rule make the sets. The command refuses a model whose
 SHA-256 differs from the SHA-256 in conformal.json. It also refuses inputs that it
-recognises as calibration examples. It recognises calibration examples that come from
-the same data file. It also recognises attacked copies of calibration examples, if the
-copies are in a folder that 'rscert attack' wrote. It also refuses the file of scores
-that was used for the calibration. It cannot recognise other copies (docs/conformal.md).
+recognises as calibration examples. It recognises a calibration example if --data reads
+the data file from which the calibration examples came. It also recognises attacked
+copies of calibration examples, if the copies are in a folder that 'rscert attack'
+wrote. It also refuses the file of scores that was used for the calibration. It cannot
+recognise other copies (docs/conformal.md).
 
 The noise is fresh: nobody can know it before the inputs are fixed. This is why the
 guarantee holds under attack. With --seed, the command repeats the noise of an earlier
@@ -60,8 +61,8 @@ number of scores that reach the threshold. The fields 'rule', 'radius', 'miss',
 'guarantee', 'sound' and 'arithmetic' hold the conditions of the guarantee. --out writes
 .jsonl, .csv or .parquet. Without --out, the command prints a table. If 'rscert
 conformal fit' used a file of scores, --data must also be a file of scores. With
---certified-size, the command draws at least as many noisy copies of each input as the
-calibration drew of each example.`,
+--certified-size, the command draws at least m noisy copies of each input. Here m is the
+number of noisy copies that the calibration drew of each example.`,
 		Example: `  rscert conformal apply conformal.json --data test/ --out sets.jsonl
   rscert conformal apply conformal.json --data test/ --max 10
   rscert conformal apply conformal.json --data mnist/ --shard 1/2 --json

@@ -117,7 +117,7 @@ The scores:
 		f.IntVar(&free, "raps-free", conformal.DefaultFree, "with --score raps, number of top ranks without a penalty")
 		choiceVar(f, &p.Guarantee, "guarantee", conformal.Marginal, conformal.Guarantees,
 			"kind of the guarantee: "+conformal.Guarantees.String())
-		f.Float64Var(&p.Delta, "delta", 0, "with --guarantee training, allowed probability that the guarantee fails for the calibration examples at hand; this probability is over the choice of the calibration examples")
+		f.Float64Var(&p.Delta, "delta", 0, "with --guarantee training, allowed probability that the random choice of the calibration examples gives a predictor for which the guarantee fails")
 		f.StringVar(&o.groups, "groups", "", "with --guarantee group, CSV `file` with a row for each example, in the "+
 			"order of the data")
 		f.StringVar(&o.plan.GroupColumn, "group", "", "`column` with the name of the group, in the file of --groups")

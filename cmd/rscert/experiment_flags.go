@@ -46,7 +46,7 @@ func addDataFlags(cmd *cobra.Command, o *dataset.Options) {
 	f.StringVar(&o.Labels, "labels", "", "separate `file` with the labels of IDX, npy or image data; 'none' makes rscert read no labels")
 	f.StringVar(&o.LabelColumn, "label-column", "", "`column` with the labels in a table: a name, an index from 0, 'first', 'last' or 'none' (docs/my-data.md); default: found by rscert")
 	integerVar(f, &o.FirstLabel, "first-label", 0, "`label` that the data use for the model's first class: 0 or 1")
-	f.StringVar(&o.ClassNames, "class-names", "", "`file` with the class names in the order of the model's classes, as JSON or one name per line; needed if the labels are words and the model's file does not list its classes; without it, if the name of any class folder is not a number, the folders count as 0, 1, … in the order of their names (docs/my-data.md)")
+	f.StringVar(&o.ClassNames, "class-names", "", "`file` with the class names in the order of the model's classes, as JSON or one name per line; needed if the labels are words and the model's file does not list its classes; without --class-names, if any class folder has a name that is not a number, the folders count as 0, 1, … in the order of their names (docs/my-data.md)")
 	f.TextVar(&o.Resize, "resize", dataset.Size{}, "resize images to this `size` in pixels, as torchvision does: give the length of the shorter side, or HEIGHTxWIDTH")
 	f.TextVar(&o.Crop, "crop", dataset.Size{}, "crop each image around its centre to this `size` in pixels, after --resize")
 	choiceVar(f, &o.Interpolation, "interpolation", dataset.Bilinear, dataset.Interpolations, "how --resize interpolates: "+dataset.Interpolations.String())
@@ -57,7 +57,7 @@ func addDataFlags(cmd *cobra.Command, o *dataset.Options) {
 // addModelFlags adds the flags for the model's inputs and outputs.
 func addModelFlags(cmd *cobra.Command, s *spec.Spec) {
 	f := cmd.Flags()
-	choiceVar(f, &s.Outputs, "outputs", graph.OutputsAuto, graph.OutputKinds, "kind of the model's outputs (a single number per sample is the output for the second of two classes): "+graph.OutputKinds.Described())
+	choiceVar(f, &s.Outputs, "outputs", graph.OutputsAuto, graph.OutputKinds, "kind of the model's outputs (if the model gives a single number per sample, rscert takes this number as the output for the second of two classes): "+graph.OutputKinds.Described())
 	choiceVar(f, &s.Average, "average", graph.AverageLogits, graph.Averages, "with several models, which outputs rscert averages: 'logits' or 'probabilities'; --outputs says what every model returns")
 	f.StringVar(&s.ScoresOutput, "scores-output", "", "`name` of the output with the scores, if the model has several outputs")
 	choiceVar(f, &s.Layout, "layout", graph.CHW, graph.Layouts, "order of the values in an image that is a flat row (default: the order of the model's input, or 'chw' if the model takes no images): "+graph.Layouts.Described())
@@ -85,6 +85,6 @@ func addDenoiserFlags(cmd *cobra.Command, s *spec.Spec) {
 	f := cmd.Flags()
 	f.StringVar(&s.Denoiser, "denoiser", "", "ONNX `file` of a denoiser that runs before the model; the certificates hold for the denoiser and the model together (docs/denoiser.md)")
 	choiceVar(f, &s.DenoiserKind, "denoiser-kind", graph.DenoisedImage, graph.DenoiserKinds, "kind of the denoiser: "+graph.DenoiserKinds.Described())
-	f.Float64SliceVar(&s.DenoiserRange, "denoiser-range", nil, "two `values` that stand for the data values 0 and 1 in the denoiser; default: 0,1 (for a diffusion model -1,1)")
+	f.Float64SliceVar(&s.DenoiserRange, "denoiser-range", nil, "two `values` of the denoiser: the first for the data value 0, the second for the data value 1; default: 0,1 (for a diffusion model -1,1)")
 	f.StringVar(&s.DiffusionSchedule, "diffusion-schedule", "linear", "noise schedule of a diffusion model: 'linear', 'cosine', or a `file` whose lines hold the ᾱ of the timesteps")
 }

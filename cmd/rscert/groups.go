@@ -25,7 +25,7 @@ type groupOptions struct {
 // group.
 func divideFlags(cmd *cobra.Command, o *groupOptions, what string) {
 	f := cmd.Flags()
-	f.StringSliceVar(&o.columns, "group", nil, what+"; the rows with the same value in this `column` form a group; if you name several columns, each of them makes groups of its own")
+	f.StringSliceVar(&o.columns, "group", nil, what+"; the rows with the same value in the given `column` form a group; if you name several columns, each of them makes groups of its own")
 	f.StringVar(&o.file, "groups", "", "`file` with the groups of the examples, in the columns 'index' and 'group'; to use another column instead of 'group', give its name to --group")
 }
 

@@ -102,12 +102,12 @@ The calibration tests by bets and by simulation have p-values that are valid for
 number of independent examples. The p-value of Spiegelhalter's test is valid only for
 many examples.
 
---group COLUMN also computes the metrics of each group of rows. For several metrics,
-such as the ECE, it names the worst group. For a run, the groups are the labels (--group
-label), or they come from a file (--groups) that has a column named 'index'. With G
-groups, the intervals of each group have the level 1 − (1−level)/G. So with probability
---level, the intervals of a metric hold in all groups at once. The p-values and the
-bootstrap intervals of the NLL hold only for each group alone.
+--group COLUMN also computes the metrics of each group of rows. For some metrics, such
+as the ECE, the command names the worst group. For a run, the groups are the labels
+(--group label), or they come from a file (--groups) that has a column named 'index'.
+With G groups, the intervals of each group have the level 1 − (1−level)/G. So with
+probability --level, the intervals of a metric hold in all groups at once. The p-values
+and the bootstrap intervals of the NLL hold only for each group alone.
 
 --cluster COLUMN is for rows that may depend on each other, such as the rows of one
 patient, of one site or of one video. Rows with the same value in the column form a
@@ -120,11 +120,11 @@ rows with weights. It also refuses --cluster together with a flag of the list
 'Thresholds under attack'.
 
 The flags of the list 'Thresholds under attack' are for a classifier that answers only
-if its confidence reaches a threshold. The test error is the share of wrong answers
-among the answers that reach the threshold. The robust test error covers both the
-answers without attack and the answers under attack. Consider the rows in which at least
-one of these answers reaches the threshold. The robust test error is the share of these
-rows in which a wrong answer reaches the threshold. The robust test error needs
+if its confidence reaches a threshold. Among the answers without attack that reach the
+threshold, the test error is the share of wrong answers. The robust test error covers
+both the answers without attack and the answers under attack. Consider the rows in which
+at least one of these answers reaches the threshold. The robust test error is the share
+of these rows in which a wrong answer reaches the threshold. The robust test error needs
 --attack, or the columns adversarial_confidence and adversarial_correct in the input.
 
 Each threshold has two rates. Take the rows whose answer without attack is right. The
@@ -185,7 +185,7 @@ number of rows.`,
 	f.BoolVar(&o.consistency, "consistency-bands", false, "add bands to the reliability diagram; if the predictions are calibrated, then with probability at least --level all bins lie in their bands at once")
 	divideFlags(cmd, &o.groups, "also compute the metrics of each group")
 	clusterFlag(f, &o.cluster, "the command keeps one random row of each cluster")
-	integerVar(f, &o.Seed, "seed", 1, "seed of the random choices in five places: the betting intervals (of the Brier scores and in --versus), the bootstrap, the simulated calibration test, --cluster and --holdout")
+	integerVar(f, &o.Seed, "seed", 1, "seed of the random choices in five places: the betting intervals (those of the Brier scores and those of --versus), the bootstrap, the simulated calibration test, --cluster and --holdout")
 	integerVar(f, &o.Draws, "draws", 0, "number of simulations in the calibration test, at most 1000000; the smallest p-value is 1/(draws+1); default: 999, or fewer for more than 200,000 rows")
 	radiusVar(f, &radius, "radius", "use only the rows with this radius")
 	choiceVar(f, &quantity, "quantity", calib.TopLabelQuantity, calib.Quantities,
@@ -200,7 +200,7 @@ number of rows.`,
 		"`curve` in the diagram: "+curveKinds.Described())
 	group(cmd, "The diagram")
 	rejectionFlags(cmd, &o.rejection, &share)
-	f.StringVar(&o.versus, "versus", "", "compare the input with this `file` of another classifier's predictions; it has the same rows in the same order")
+	f.StringVar(&o.versus, "versus", "", "compare the input with this `file` of another classifier's predictions; the file must have the same rows as the input, in the same order")
 	group(cmd, "Another classifier")
 	f.BoolVar(&o.json, "json", false, "print the result as one JSON document")
 	f.BoolVar(&o.quiet, "quiet", false, "do not show progress")

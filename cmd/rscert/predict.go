@@ -93,7 +93,7 @@ repeats the same answers.`,
 		f.StringVar(&o.out, "out", "", "write the answers to this .jsonl, .csv or .parquet `file`")
 		group(cmd, "Inputs and output")
 		choiceVar(f, &p.Rule, "rule", predict.BySequence, predict.Rules, "rule that decides when to answer: "+predict.Rules.String())
-		f.Float64Var(&p.Alpha, "alpha", 0.001, "for each input, largest probability that the command answers a class other than the class of G")
+		f.Float64Var(&p.Alpha, "alpha", 0.001, "for each input, largest probability that the command answers a class that differs from the smoothed classifier's class")
 		integerVar(f, &p.Budget, "budget", 100000, "for --rule sequential, maximum number of votes per input; if these votes do not decide the answer, the command abstains")
 		integerVar(f, &o.n, "n", 1000, "for --rule fixed, number of votes per input; without --run, also number of samples for each certificate of --certify")
 		f.BoolVar(&o.certify, "certify", false, "also certify the class of each input, with fresh samples")

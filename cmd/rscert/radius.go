@@ -85,8 +85,8 @@ probabilities, give it with --lipschitz. With L, the radius for the first margin
 max{σ√(π/2)·M, M/(√2·L)}.
 
 A run of 'certify --stop' may have stopped sampling some examples early. The certificate
-of such an example uses only a share of alpha. The stopping rule fixes the share for
-each number of samples at which sampling can stop.
+of such an example uses only a share of alpha. Sampling can stop only at certain numbers
+of samples, and the stopping rule fixes a share of alpha for each of these numbers.
 
 --sizes shows what the certificates would be with fewer samples. For each size n in
 --sizes, the command certifies from n samples per example. If the input holds scores,
@@ -98,11 +98,11 @@ you use such a seed, run the command only once. --repeats K draws K subsamples, 
 table shows the mean ± the standard deviation over these K subsamples.
 
 The table has a row for each combination of run, method, size, temperature, margin and
-value of --combine. The method betting+bonferroni in the table is betting with --combine
-bonferroni. --gain-over compares each row with the row of another method. --plot draws
-the rows as curves, with one line for each method. Each combination of run, size,
-temperature and margin has its own panel. With --curve size, one panel holds all sizes,
-and the size is its horizontal axis.`,
+value of --combine. In the table, the name betting+bonferroni means the method betting
+with --combine bonferroni. --gain-over compares each row with the row of another method.
+--plot draws the rows as curves, with one line for each method. Each combination of run,
+size, temperature and margin has its own panel. With --curve size, one panel holds all
+sizes, and the size is its horizontal axis.`,
 		Example: `  rscert radius run --method clopper-pearson,bonferroni,margin
   rscert radius run --alpha 0.01 --margin first --out certificates.jsonl
   rscert radius votes.jsonl --sigma 0.25 --class label --json
@@ -138,7 +138,7 @@ and the size is its horizontal axis.`,
 	integerVar(f, &o.n0, "n0", 0, "use the first `k` scores to select the class, if the file has no separate selection samples")
 	f.Int64SliceVar(&o.sizes, "sizes", nil, "certify with only these `numbers` of estimation samples per example; the input must hold at least that many")
 	integerVar(f, &o.repeats, "repeats", 1, "number of subsamples of the votes for each size in --sizes")
-	integerVar(f, &seed, "seed", 0, "seed of the subsamples for --sizes, chosen before you see the votes; default: a seed that the operating system draws")
+	integerVar(f, &seed, "seed", 0, "seed of the subsamples for --sizes; choose it before you see the votes; default: a seed that the operating system draws")
 	radiiVar(f, &o.radii, "radii", "`radii` for which the table shows the certified accuracy; default: round numbers")
 	choiceVar(f, &o.by, "by", byRadius, scales, "`quantity` in the columns of the table: "+scales.Described())
 	f.BoolVar(&o.perClass, "per-class", false, "for each method, also print a table with one row per class")

@@ -109,7 +109,7 @@ The table has a row for each combination of values of the parameters in --rows, 
 column for each combination of values of the parameters in --cols. Without --rows, it
 has one row. A parameter is a name in run.json (such as sigma, n or seed), or one of the
 words model, data and run. --value names the quantity in the cells. Write this name as
-in the list of requirements above, but without the limit, such as
+in the list of requirements above, but without the limit. An example is
 certified-accuracy@0.5.
 
 With --by-model, the command compares models, so that you can choose one. --names gives

@@ -24,7 +24,7 @@ type clusterOptions struct {
 
 // clusterFlag adds the flag to a command. The argument 'what' says what the command does with the clusters.
 func clusterFlag(f *pflag.FlagSet, o *clusterOptions, what string) {
-	f.StringVar(&o.column, "cluster", "", "`column` that gives the cluster of each row, such as its patient; rows of one cluster may depend on each other; "+what)
+	f.StringVar(&o.column, "cluster", "", "`column` that gives the cluster of each row, such as the row's patient; rows of one cluster may depend on each other; "+what)
 }
 
 // The method 'find' sets o.set to whether the user gave the flag.

@@ -104,7 +104,7 @@ func (o *serveOptions) addFlags(cmd *cobra.Command) {
 	f.StringVar(&c.Name, "name", "", "name of the model in requests; default: the model's file name without its suffix")
 	group(cmd, "Classifier")
 	choiceVar(f, &p.Rule, "rule", predict.BySequence, predict.Rules, "rule that decides when to answer: "+predict.Rules.String())
-	f.Float64Var(&p.Alpha, "alpha", 0.001, "for each input, largest probability that the server answers a class other than the class of G")
+	f.Float64Var(&p.Alpha, "alpha", 0.001, "for each input, largest probability that the server answers a class that differs from the smoothed classifier's class")
 	integerVar(f, &p.Budget, "budget", 10000, "with --rule sequential, maximum number of votes per input; if these votes do not decide the answer, the server abstains")
 	integerVar(f, &o.n, "n", 1000, "with --rule fixed, number of votes per input")
 	f.StringVar(&p.Conformal, "conformal", "", "also answer with a prediction set for each input; the `file` is the conformal.json of 'rscert conformal fit'")

@@ -30,7 +30,7 @@ type signOptions struct {
 func (o *signOptions) add(f *pflag.FlagSet) {
 	o.flags = f
 	f.StringVar(&o.file, "sign", "", "sign the finished run with the secret key in this `file`; 'minisign -G' makes such a key")
-	f.StringVar(&o.passwordFile, "sign-password-file", "", "with --sign, a `file` whose first line is the password of the key; default: $"+passwordEnv+", or else a question at the terminal")
+	f.StringVar(&o.passwordFile, "sign-password-file", "", "with --sign, a `file` whose first line is the password of the key; default: $"+passwordEnv+", or else rscert asks for the password at the terminal")
 }
 
 func (o signOptions) given() bool {

@@ -48,10 +48,10 @@ func newSlurm(s streams) *cobra.Command {
 		Short: "Run the shards of a run on a Slurm cluster",
 		Long: `This command submits 'rscert certify …' as a job array, one task per shard. All shards
 share one seed, which the runs record. You can write options of sbatch before the '--'.
-If an option there is not a flag of 'rscert slurm', the command passes it to sbatch. Run
-the command on a machine that can submit jobs. In this help, RUN is the folder that you
-give to certify in --out. The model, the data, rscert and RUN must have the same paths
-on all machines.
+The command itself reads the flags of 'rscert slurm'. All other options before the '--'
+go to sbatch. Run the command on a machine that can submit jobs. In this help, RUN is
+the folder that you give to certify in --out. The model, the data, rscert and RUN must
+have the same paths on all machines.
 
 The folder RUN.shards holds the script of the job, and a run folder and a log for each
 shard. With --wait, the command shows the progress of all shards. It resubmits a failed

@@ -37,12 +37,12 @@ func newWeights(s streams) *cobra.Command {
 the rows of SOURCE represent the population of TARGET. 'rscert metrics' and 'rscert ce'
 use the weights. TARGET needs no labels and no scores.
 
-The weight of a row estimates a density ratio: how many times more frequent such rows
-are in the population of TARGET than in the population of SOURCE. The estimate comes
-from a logistic regression that tells the rows of the two files apart by the columns in
---features. The command splits the rows into --folds folds. For each fold, it fits the
-regression on the other folds and computes the weights of the fold. The command lowers
-weights above --weight-bound to --weight-bound.
+The weight of a row estimates a density ratio: how many times more frequent rows with
+the same features are in the population of TARGET than in the population of SOURCE. The
+estimate comes from a logistic regression that tells the rows of the two files apart by
+the columns in --features. The command splits the rows into --folds folds. For each
+fold, it fits the regression on the other folds and computes the weights of the fold.
+The command lowers weights above --weight-bound to --weight-bound.
 
 Nothing bounds the error of the weights. They are right only if the logarithm of the
 density ratio is linear in the features, and if the features explain every relevant
@@ -53,11 +53,11 @@ true weight lies between weight/G and weight·G.
 
 Each of the two files is CSV, JSON lines, npz or Parquet. The output is CSV. It has the
 columns of SOURCE and three new columns: weight, weight_bound, and weight_estimated,
-which is always 1. The features and the columns that hold predictions (score, label,
-confidence, correct, p0, p1, …, index) come first. The weights come next, and the
-remaining columns come last. From an npz file, the output keeps only one-dimensional
-arrays of numbers. From a Parquet file, it leaves out columns of lists and columns with
-nested fields (groups).`,
+which is always 1. The features come first, together with the columns that hold
+predictions (score, label, confidence, correct, p0, p1, …, index). The weights come
+next, and the remaining columns come last. From an npz file, the output keeps only
+one-dimensional arrays of numbers. From a Parquet file, it leaves out columns of lists
+and columns with nested fields (groups).`,
 		Example: `  rscert weights validation.csv hospital.csv --features age,pressure --out weighted.csv
   rscert ce weighted.csv --monotone --method binned-tv-weighted --weight-sensitivity 1.5`,
 		Args: func(_ *cobra.Command, args []string) error {

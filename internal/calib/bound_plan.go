@@ -39,8 +39,8 @@ func (e *BoundMethodError) Error() string { return fmt.Sprintf("%s: %v", e.Metho
 func (e *BoundMethodError) Unwrap() error { return e.Err }
 
 // Parts returns the number of bounds that Compute computes. Each method counts as one bound, and the lower bound is one
-// more. The weighted lower bound counts as one more bound if a method uses the weights of all rows. The curve is one
-// more if Curve is set. It counts once, because its bounds hold in all bins together.
+// more. If a method uses the weights of all rows, Compute also computes WeightedLower, which counts as one more bound.
+// The curve is one more if Curve is set. It counts once, because its bounds hold in all bins together.
 func (p BoundPlan) Parts() int {
 	parts := len(p.Methods) + 1
 	if p.usesWeights() {

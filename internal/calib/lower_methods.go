@@ -19,7 +19,7 @@ const (
 var LowerMethods = choice.Of("lower bound", LowerBetting, LowerMixture).Describe(func(m LowerMethod) string {
 	return [...]string{
 		LowerBetting: "takes the rows in random order, and predicts the sign of s − P(y=1|s) at each row from the earlier rows",
-		LowerMixture: "combines 'betting' with a second method; the second method assigns one sign of s − P(y=1|s) to all rows of a bin of scores, and averages over all combinations of the signs of the bins; 'mixture' is much better than 'betting' for scores that crowd together, as with rare events",
+		LowerMixture: "combines 'betting' with a second method; the second method divides the scores into bins, and predicts one sign of s − P(y=1|s) for all rows of a bin; it does so for every combination of the signs of the bins, and averages the resulting evidence against a small calibration error; 'mixture' is much better than 'betting' for scores that crowd together, as with rare events",
 	}[m]
 })
 

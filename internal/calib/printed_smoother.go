@@ -113,8 +113,9 @@ func (t temperedSmoother) printed(valid []uint64, delta float64, r *splitMix) (t
 			{"gap", gap.mean},
 			{"gap_bernstein", bernstein(n, delta, gap.variance(), 1)},
 			{"smoothing", smoothing.mean},
-			// In the term R·BB, BB is the radius for the values of g/R. These values lie in [0, 1]. The term equals the
-			// radius for g itself. The values of g lie in an interval of length R. R is the variable 'bound'.
+			// This is the term R·BB of Proposition 2. The variable 'bound' is R. BB is the radius of the empirical
+			// Bernstein bound for the mean of g/R. The values of g/R lie in [0, 1]. R·BB equals the radius for the mean
+			// of g itself. The values of g lie in an interval of length R.
 			{"smoothing_bernstein", bernstein(n, delta, smoothing.variance(), bound)},
 		}, Terms{
 			{"bandwidth", t.h},

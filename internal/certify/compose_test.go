@@ -14,8 +14,9 @@ import (
 
 // worstPoll goes through all possible sets of members that hold: they give the claimed answer everywhere within the
 // claimed radius. For each set, it computes the probability that a poll claims a wrong answer. It returns the largest
-// of these probabilities. If a member holds, it certifies the answer with probability 1. If it does not hold, it
-// certifies the answer with a probability equal to its alpha, independently of the rest.
+// of these probabilities. In this computation, each member that holds certifies the claimed answer with probability 1.
+// A member that does not hold certifies the claimed answer with a probability equal to the member's alpha,
+// independently of the other members.
 func worstPoll(alphas []float64, quorum, atLeast int) float64 {
 	k, worst := len(alphas), 0.0
 	for hold := range 1 << k {

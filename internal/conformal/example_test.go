@@ -51,7 +51,7 @@ func ExamplePredictor_Decide() {
 	// [0 1] <nil>
 }
 
-// The rule Weights allows queries with a single draw.
+// The example uses conformal.Weights. With this rule, one noisy copy of each query (Draws: 1) is enough.
 func ExampleDesign_Claim() {
 	design, err := conformal.NewDesign(conformal.Params{
 		Rule: conformal.Weights, Scorer: conformal.NewScorer(conformal.THR), Miss: 0.1, Guarantee: conformal.Marginal,

@@ -99,7 +99,7 @@ func TestEagerOvertakes(t *testing.T) {
 	}
 }
 
-// abandonable is a keyed experiment that its owner can abandon.
+// abandonable adds the method Abandoned to the type 'keyed'. A test abandons the experiment by setting 'gone' to true.
 type abandonable struct {
 	*keyed
 	gone atomic.Bool
