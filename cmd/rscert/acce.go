@@ -79,14 +79,14 @@ is an estimate from below and certifies nothing. The solvers compute these value
 
 ` + describeSolvers() + `
 The flags --admm-… configure the search 'admm', and the flags --dece-… configure the
-search 'dece'. The starts, the learning rates and the penalties of 'admm' have the
-values in the paper as defaults. The paper does not state the learning rate, the
-schedule and the momentum of 'dece', so rscert chooses their defaults. Some of the flags
---admm-… take lists. ADMM runs once for every combination of the values in these lists:
-by default 16 times, or 8 times if the file has no column 'confidence'. --trace writes
-the calibration error at every tenth step of 'admm' and 'dece'; --trace-every sets
-another interval. For ADMM, --trace also writes the distances of the variables from the
-constraints.
+search 'dece'. For the starts, the learning rates and the penalties of 'admm', the
+defaults are the values in the paper (Emde et al. 2025). The paper does not state the
+learning rate, the schedule and the momentum of 'dece', so rscert chooses their
+defaults. Some of the flags --admm-… take lists. ADMM runs once for every combination of
+the values in these lists: by default 16 times, or 8 times if the file has no column
+'confidence'. --trace writes the calibration error at every tenth step of 'admm' and
+'dece'; --trace-every sets another interval. For ADMM, --trace also writes the distances
+of the variables from the constraints.
 
 With --adaptive, the command also computes a lower and an upper bound on the largest
 AdaECE under attack. AdaECE is the calibration error over bins of equal count; --bins
@@ -124,9 +124,9 @@ for all groups at once, with probability 1 − delta. Some of the groups' bounds
 k failures. The largest of these bounds also holds for every mixture of the groups.
 
 If the file has a column 'weight', CBS and CCE are weighted means over the examples in
-the file. In the bounds that allow for k failures, the share of the k largest weights
-replaces k/n. --adaptive, --tau and the searches count every row once, so they refuse
-rows with different weights.
+the file. In the bounds that allow for k failures, the sum of the k largest weights,
+divided by the sum of all weights, replaces k/n. --adaptive, --tau and the searches
+count every row once, so they refuse rows with different weights.
 
 The file has the columns lower and upper (in [0,1]) and correct (0 or 1). The columns
 index, confidence (without attack), radius, examples, alpha, certified and weight are

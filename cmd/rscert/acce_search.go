@@ -34,7 +34,7 @@ func addSearchFlags(cmd *cobra.Command, o *searchOptions) {
 	f.Float64Var(&o.admm.MaxRho, "admm-rho-max", first.MaxRho, "largest penalty ρ of 'admm'")
 	integerVar(f, &o.admm.Steps, "admm-steps", paper.Steps, "number of steps of 'admm' in each of its runs")
 	choiceListVar(f, &o.dece.Starts, "dece-starts", dece.StartsFrom(true), admm.Starts, "`confidences` at which 'dece' starts: "+admm.Starts.Described())
-	integerVar(f, &o.dece.Random, "dece-random-starts", 0, "number of additional random starts of 'dece', uniformly distributed within the bounds")
+	integerVar(f, &o.dece.Random, "dece-random-starts", 0, "number of random starts of the search 'dece' in addition to --dece-starts; each of these starts draws its confidences uniformly between their bounds")
 	integerVar(f, &o.dece.Gaussian, "dece-gaussian-starts", 0, "number of additional random starts of 'dece', normally distributed around the middle of the bounds")
 	integerVar(f, &o.dece.Seed, "dece-seed", 1, "seed of the random starts of 'dece'")
 	f.Float64Var(&o.dece.Rate, "dece-learning-rate", dece.Rate, "initial learning rate of 'dece'")

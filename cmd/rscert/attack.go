@@ -70,8 +70,8 @@ that the earlier attacks did not break. An attack on the confidence (see below) 
 alone: give no other name with it.
 
 With several methods or a preset such as 'standard', each method has settings of its
-own. The command then refuses --steps, --restarts and --step-size, except --restarts 1.
-With a single method, these flags have the following defaults:
+own. The command then refuses --steps and --step-size, and also a value of --restarts
+above 1. With a single method, these flags have the following defaults:
 
   --steps      40 for pgd; 100 for apgd-ce, apgd-dlr, apgd-t, fab, fab-t and ace;
                1000 for square, pgd-conf, apgd-conf and apgd-conf-t; 5000 for

@@ -33,7 +33,7 @@ func addSmoothedFlags(cmd *cobra.Command, o *smoothedOptions, e *spec.Spec) {
 	integerVar(f, &p.Samples, "samples", attack.DefaultSmoothedSamples, "maximum number of noisy copies of the input per gradient")
 	choiceVar(f, &p.Keep, "keep", attack.KeepFound, attack.Keeps, "which perturbed inputs to write to the folder of --out: "+attack.Keeps.Described())
 	integerVar(f, &p.N, "n", 10_000, "number of fresh samples that determine each answer of the smoothed classifier")
-	f.Float64Var(&p.Alpha, "alpha", 0.001, "largest error probability of each answer and of each verified perturbation")
+	f.Float64Var(&p.Alpha, "alpha", 0.001, "for each answer and each verified perturbation, largest probability that it is wrong")
 	group(cmd, "The smoothed classifier")
 }
 

@@ -39,10 +39,10 @@ with fresh noise from this seed. With a probability of at least 1 − gamma, eve
 verified statement of the audit is true.
 
 With --rounds, the command searches several times for each example. For each example, a
-fixed part of gamma is reserved for the tests for a changed answer: the probability that
-any of these tests errs is at most this part. The tests that follow directly after
-search k get the share 6/(π²k²) of this part. The shares of all searches add up to at
-most 1.
+fixed part of gamma is reserved for one kind of test: the tests whether a perturbed
+input changes the answer. The probability that any of these tests errs is at most this
+part. The tests that follow directly after search k get the share 6/(π²k²) of this part.
+The shares of all searches add up to at most 1.
 
 A verified change of the answer at a distance within the certified radius contradicts
 the certificate. Even a correctly computed certificate can be wrong, with probability at
@@ -90,7 +90,7 @@ func addAuditFlags(cmd *cobra.Command, o *auditOptions) {
 	integerVar(f, &b.Steps, "steps", standard.Steps, "number of steps from each start")
 	integerVar(f, &b.Samples, "samples", standard.Samples, "maximum number of noisy copies of the input per gradient")
 	integerVar(f, &b.Screen, "screen", standard.Screen, "maximum number of samples for the first check of a perturbed input; --verify-samples is for the second check")
-	integerVar(f, &b.Verify, "verify-samples", standard.Verify, "maximum number of fresh samples that verify one perturbed input, or the answer at one example")
+	integerVar(f, &b.Verify, "verify-samples", standard.Verify, "maximum number of fresh samples to verify one perturbed input, or to test the answer at one example without a perturbation")
 	f.Float64Var(&p.Gamma, "gamma", .001, "largest probability that any verified statement of the audit is wrong")
 	group(cmd, "Budget")
 	f.StringVar(&p.Out, "out", "", "`folder` to which rscert writes the audit; default: RUN/audit")

@@ -103,7 +103,7 @@ the model. Append the graph to the model with onnx.compose.merge_models in Pytho
 	group(cmd, "The map")
 	f.Float64Var(&o.holdout, "holdout", 0.5, "share of the rows that the fit leaves out for the metrics; with --cluster, share of the clusters")
 	f.StringVar(&o.heldOut, "held-out", "", "compute the metrics on this `file`, and fit the map on all rows of the input")
-	clusterFlag(f, &o.cluster, "the fit leaves out whole clusters")
+	clusterFlag(f, &o.cluster, "the fit uses either all rows of a cluster or none")
 	group(cmd, "Test data")
 	f.StringVar(&o.apply, "apply", "", "apply the map in this JSON `file` instead of fitting a map")
 	f.StringVar(&o.save, "save", "", "write the map to this JSON `file`")

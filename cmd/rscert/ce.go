@@ -85,9 +85,9 @@ weights of 'rscert weights'), the command gives no such bound.
 
 Each sound bound alone holds with probability at least 1 − delta. With --joint, the
 command divides delta among all bounds on the error and on the calibration curve
-(--curve). All of these bounds then hold together. The bounds on the error on this
-dataset and the lower bound on the total variation are not among them. Choose the
-method, the bandwidth, the variation and the seed before you look at the bounds.
+(--curve). All of these bounds then hold together. Two kinds of bounds are not among
+them: the bounds on this dataset's error, and the lower bound on the total variation.
+Choose --method, --bandwidth, --variation and --seed before you look at the bounds.
 
 --curve FILE writes the calibration curve as CSV. Each row is a bin of neighbouring
 scores. The row holds the mean label in the bin, and a lower and an upper limit for
@@ -115,7 +115,8 @@ CE^(1/q). --score-margin M also bounds the mean divergence KL(P(y=1|s)‖s), in 
 bound on the divergence assumes that every score of the population lies between M and 1
 − M. Under this assumption, the divergence is at least 2·CE² and at most
 CE·ln(1/M)/(1−M). If scores can come arbitrarily near 0 or 1, CE gives no upper bound on
-the divergence. The bounds of both flags hold whenever the bounds on CE hold.
+the divergence. The bounds of --norms and --score-margin hold whenever the bounds on CE
+hold.
 
 --sizes shows how the bounds depend on the number of rows. For each size, the command
 draws --repeats subsamples of this size, each without replacement. It prints the mean
@@ -139,9 +140,9 @@ groups, so it holds even if the shares of the groups change.
 
 --classes also bounds the error of each class. The file then has the columns p0, p1, …
 and label. The score of class k is pk, and its label is 1 if the row has class k. Each
-of these bounds uses delta divided by the number of classes. The assumption must hold
-for each class. The mean of the upper bounds is an upper bound on the class-wise
-calibration error.
+of these bounds uses delta divided by the number of classes. The assumption of the
+method (such as --monotone) must hold for each class. The mean of the upper bounds is an
+upper bound on the class-wise calibration error.
 
 With --joint, delta is divided into equal shares: one share for the bounds on the whole
 file, one share for all groups together, and one share for all classes together.
@@ -214,7 +215,7 @@ lies between weight/G and weight·G. For inexact weights, the command refuses --
 	f.StringVar(&o.curve, "curve", "", "write the calibration curve to this CSV `file`")
 	f.StringVar(&o.fits, "fits", "", "write the estimates of P(y=1|s) by all methods to this CSV `file`")
 	f.Float64SliceVar(&o.norms.norms, "norms", nil, "also bound the L_q calibration error for these `numbers` q ≥ 1, such as 2")
-	f.Float64Var(&o.norms.margin, "score-margin", 0, "assume that every score of the population is at least this `distance` from 0 and 1, and bound the mean KL divergence")
+	f.Float64Var(&o.norms.margin, "score-margin", 0, "assume that every score of the population is at least this `distance` from 0 and 1, and bound the mean divergence KL(P(y=1|s)‖s)")
 	f.IntSliceVar(&o.subsamples.sizes, "sizes", nil, "compute the bounds from subsamples with these `numbers` of rows")
 	integerVar(f, &o.subsamples.repeats, "repeats", 64, "number of subsamples of each size for --sizes")
 	f.StringVar(&o.subsamples.out, "out", "", "write the table of --sizes to this CSV `file`")

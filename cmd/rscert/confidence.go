@@ -65,18 +65,19 @@ With --class label, A is the label. With --class predicted, the n0 selection sam
 choose A. With --class-method scores, they choose the class with the largest mean score.
 With another --class-method, they choose the class with the most votes.
 
-The other samples certify the class A, and also bound its mean score. Half of alpha is
-for the certificate of the class, and half is for the bounds. So for each example and
-radius, the certificate and the bounds hold with probability at least 1 − alpha. With
---method standard or cdf, they hold at all radii at once with probability at least 1 −
-alpha.
+All samples except the selection samples certify the class A, and also bound its mean
+score. Half of alpha is for the certificate of the class, and half is for the bounds. So
+for each example and radius, the certificate and the bounds hold with probability at
+least 1 − alpha. With --method standard or cdf, they hold at all radii at once with
+probability at least 1 − alpha.
 
-bounds.csv has a row for each example and radius, except where A is not certified and
-the label is unknown. If A is not certified at radius R, the row has certified = 0, and
-its bounds are for the mean score of the label. The column 'lower' is the lower bound on
-the mean score of A or, if certified = 0, of the label. If certified = 0, the mean score
-of every class other than the label is at most 1 − lower, because an example's scores
-sum to at most 1.
+bounds.csv has a row for each example and radius. It leaves out the row if the class A
+to certify (--class) is not certified and the label is unknown. If A is not certified at
+radius R, the row has certified = 0, and its bounds are for the mean score of the label.
+The column 'lower' is the lower bound on a mean score. If certified = 0, this is the
+mean score of the label; otherwise, it is the mean score of A. If certified = 0, the
+mean score of every class other than the label is at most 1 − lower, because an
+example's scores sum to at most 1.
 
 --method takes one of these values. Here z̲ and z̄ are the lower and the upper bound on
 the mean score without attack, and z is the mean score under attack. Φ is the
@@ -100,10 +101,11 @@ distribution function of the noise at σ = 1:
 --out writes bounds.csv, the input of 'rscert acce'.
 
 --compare takes a list of methods. For each input (a run or a file scores.npz) and each
-method, the command prints the mean width of the intervals at each radius. --plot draws
-the widths against the radius. In the list, a method can be followed by + and a bound.
-For the method 'cdf', the bound is a value of --band, as in cdf+dkw. For the other
-methods, the bound is a value of --bound, as in standard+hoeffding.`,
+method, the command prints the mean width of the intervals between the lower and the
+upper bound at each radius. --plot draws the widths against the radius. In the list, a
+method can be followed by + and a bound. For the method 'cdf', the bound is a value of
+--band, as in cdf+dkw. For the other methods, the bound is a value of --bound, as in
+standard+hoeffding.`,
 		Example: `  rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --n 1000 --save-scores --out run
   rscert confidence run --radii 0.25,0.5 --out bounds.csv
   rscert confidence run --radii 0.25,0.5 --class-method margin

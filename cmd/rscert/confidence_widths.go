@@ -28,7 +28,7 @@ type widthOptions struct {
 // widthFlags adds the flags of widthOptions to cmd.
 func widthFlags(cmd *cobra.Command, o *widthOptions) {
 	f := cmd.Flags()
-	f.StringSliceVar(&o.methods, "compare", nil, "instead of the bounds, print the mean interval width of each of these `methods`, such as standard+hoeffding,cdf+dkw,tangent")
+	f.StringSliceVar(&o.methods, "compare", nil, "instead of the bounds, print the mean width of the intervals between the lower and the upper bound, for each of these `methods`; for example: standard+hoeffding,cdf+dkw,tangent")
 	f.StringSliceVar(&o.plots, "plot", nil, "with --compare, draw the widths against the radius to this .svg, .png or .pdf `file`")
 	f.TextVar(&o.size, "plot-size", picture.Size{}, "`size` of the figure in centimetres, such as 15x10")
 	f.StringSliceVar(&o.names, "names", nil, "with --compare, `names` for the runs or scores files, in their order; default: the names of the folders or files")

@@ -50,9 +50,9 @@ them as not sound.
 
 By default, the command refuses inputs off the lattice (the grid of input values) of the
 calibration data. '--off-lattice round' moves such an input to the nearest lattice
-point. The move shrinks the radius of the input's set by the length of the move. The
-option 'round' also raises the allowed probability that a set misses the label (--miss
-of 'rscert conformal fit') by 4/(n+1) for all sets. Here n is the number of calibration
+point. The move shrinks the radius of the input's set by the length of the move. For all
+sets, the option 'round' also adds 4/(n+1) to the allowed probability that a set misses
+the label (--miss of 'rscert conformal fit'). Here n is the number of calibration
 examples; with the guarantee 'label' or 'group', it is the number of calibration
 examples in the smallest class or group.
 

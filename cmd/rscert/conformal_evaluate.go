@@ -71,9 +71,10 @@ requirements, as in these examples:
   conformal-coverage>=0.9  share of the sets that contain the label
   conformal-size<=1.2      mean number of classes in a set
 
-Sets that are not sound never meet a requirement on the coverage. If some inputs have no
-label, the coverage over all inputs is not known. If --require then contains a
-requirement on the coverage, the command ends with exit code 2.`,
+Sets that are marked as not sound (sets without a guarantee under attack) never meet a
+requirement on the coverage. If some inputs have no label, the coverage over all inputs
+is not known. If --require then contains a requirement on the coverage, the command ends
+with exit code 2.`,
 		Example: `  rscert conformal evaluate sets.jsonl
   rscert conformal evaluate sets.jsonl --require 'conformal-coverage>=0.9' --require 'conformal-size<=1.2'
   rscert conformal evaluate sets-0.25.jsonl sets-0.5.jsonl sets-1.jsonl --plot size.svg

@@ -108,7 +108,7 @@ The scores:
 		f.Float64Var(&p.Miss, "miss", 0.1, "allowed probability that a set misses the label")
 		choiceVar(f, &p.Rule, "rule", conformal.Auto, conformal.Rules,
 			"rule that decides which classes a set contains: "+conformal.Rules.String())
-		integerVar(f, &p.Draws, "draws", 0, "number of noisy copies of each query; 0 means the default of the rule")
+		integerVar(f, &p.Draws, "draws", 0, "number of noisy copies of each query (an input of 'rscert conformal apply'); 0 means the default of the rule")
 		integerVar(f, &p.CalibrationDraws, "calibration-draws", 0, "number of noisy copies of each calibration example; 0 means "+
 			"that rscert chooses this number")
 		choiceVar(f, &o.score, "score", conformal.THR, conformal.ScoreKinds,

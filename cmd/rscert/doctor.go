@@ -38,9 +38,9 @@ The command times a small convolutional network in each precision on the CPU, on
 NVIDIA GPU, and with OpenVINO if the OpenVINO library is present. For each precision
 below f32, the command says whether to use the precision or f32. To decide, it compares
 the speed in this precision with the f32 speed on the same hardware. The devices 'cpu'
-and 'openvino:CPU' both run on the processor. For both, the command uses the higher of
-their two f32 speeds in this comparison. The advice depends only on the measured speeds.
-So run the command on an idle machine.
+and 'openvino:CPU' both run on the processor. For each of these two devices, the f32
+speed in this comparison is the higher of their two f32 speeds. The advice depends only
+on the measured speeds. So run the command on an idle machine.
 
 If a GPU does not work, the command names the missing library and the remedy. If no ONNX
 Runtime library works, the command lists the places that it searched, and the exit code

@@ -37,9 +37,9 @@ You can use the flag --lipschitz only together with '--margin first'.
 The bound is the product of the bounds of the layers. For a matrix or a convolution, the
 command bounds the norm by repeated squaring of the Gram matrix (Delattre et al. 2023).
 It rounds all results up. Where a layer adds two values, as in a residual connection,
-the command adds their bounds. A softmax has the constant 1/2. So with a temperature T,
-the constant of the probabilities is the constant of the logits divided by 2T. The
-command refuses an operator for which it knows no bound, and names the node.
+the command adds their bounds. A softmax has the Lipschitz constant 1/2. So with a
+temperature T, the constant of the probabilities is the constant of the logits divided
+by 2T. The command refuses an operator for which it knows no bound, and names the node.
 
 The bound holds for a model that computes with real numbers. It does not include the
 rounding errors of the model's own arithmetic. The bound also holds for the mean scores

@@ -34,7 +34,7 @@ type rejectionOptions struct {
 func rejectionFlags(cmd *cobra.Command, o *rejectionOptions, share *float64) {
 	f := cmd.Flags()
 	f.StringVar(&o.heldOut, "held-out", "", "`file` with held-out predictions (without attack); --tpr takes its thresholds from these predictions")
-	f.Float64Var(share, "holdout", 0, "share of the input's rows to hold out at random (--seed), such as 0.1; this flag is the alternative to --held-out")
+	f.Float64Var(share, "holdout", 0, "take this share of the input's rows, such as 0.1, as the held-out predictions that --tpr needs; --seed chooses the rows at random; give this flag or --held-out, not both")
 	f.StringSliceVar(&o.attacks, "attack", nil,
 		"`file` with predictions on the same rows under an attack; if the flag is repeated, each row counts with its worst case over all these attacks")
 	f.Float64SliceVar(&o.tpr, "tpr", []float64{0.99}, "true positive rates, as `shares` such as 0.99,0.98; the held-out predictions give a threshold for each rate")

@@ -118,8 +118,9 @@ model and σ. A row has the certified accuracy, the average radius, the certifie
 calibration error (CCE) and the certified Brier score (CBS). Another entry says whether
 the row is on the Pareto front of certified accuracy and CCE. A last table has, for each
 radius, the rank correlation of each pair of these quantities: certified accuracy,
-average radius, CCE and CBS. Because you choose among K runs by their results, each run
-gets delta/K. So the statements with probability 1 − delta hold for all K runs together.
+average radius, CCE and CBS. You choose among K runs by their results. Therefore the
+command uses delta/K, not delta, for the statements about each run. So the statements
+with probability 1 − delta hold for all K runs together.
 
 --within also chooses models, by the rule of Emde et al. 2025 (section 5.3). The value
 of --within is a tolerance. The rule is applied at each radius. A model is a candidate

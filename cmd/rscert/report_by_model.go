@@ -27,7 +27,7 @@ type byModelOptions struct {
 func byModelFlags(cmd *cobra.Command, o *byModelOptions) (complete func()) {
 	var within float64
 	f := cmd.Flags()
-	f.BoolVar(&o.wanted, "by-model", false, "compare models instead of runs; each value of --names is the model of a run")
+	f.BoolVar(&o.wanted, "by-model", false, "compare models instead of runs; --names then gives the model of each run")
 	f.Float64Var(&within, "within", 0, "with --by-model, also choose models by the rule of Emde et al. 2025; this `share` is the rule's tolerance in certified accuracy, such as 0.03 for three percentage points")
 	f.StringSliceVar(&o.families, "families", nil, "with --by-model, the `family` of each run's model, such as the model's training method; --within then chooses models in each family separately")
 	f.BoolVar(&o.bestScale, "best-sigma", false, "with --by-model, show only one run of each model: the run with the largest certified accuracy at the table's radius")

@@ -18,7 +18,7 @@ type projectionOptions struct {
 
 func projectionFlags(cmd *cobra.Command, o *projectionOptions) {
 	f := cmd.Flags()
-	f.StringSliceVar(&o.rows, "rows", nil, "`parameters`, such as 'model' or 'sigma'; print one table of all runs, with a row for each combination of their values")
+	f.StringSliceVar(&o.rows, "rows", nil, "`parameters`, such as 'model' or 'sigma'; print one table of all runs, with a row for each combination of values of these parameters")
 	f.StringSliceVar(&o.cols, "cols", nil, "`parameters`, such as 'sigma' or 'n'; print one table of all runs, with a column for each combination of their values")
 	f.StringVar(&o.text, "value", "acr", "`quantity` in the cells of the table of --rows and --cols, such as 'certified-accuracy@0.5'")
 }

@@ -69,7 +69,7 @@ metrics --cluster' to the file of --out.`,
 	f.SortFlags = false
 	f.Float64Var(&o.holdout, "holdout", 0.5, "share of the rows, between 0 and 1, that the fit leaves out for the metrics; with --cluster, share of the clusters")
 	f.StringVar(&o.test, "test", "", "compute the metrics on this `file`, and fit T on all rows of the input")
-	clusterFlag(f, &o.cluster, "the fit leaves out whole clusters")
+	clusterFlag(f, &o.cluster, "the fit uses either all rows of a cluster or none")
 	integerVar(f, &o.Seed, "seed", 1, "seed of the random choices in four places: the split, the bootstrap interval of the NLL, the betting intervals of the Brier scores, and the simulated calibration test (only --json prints this test)")
 	integerVar(f, &o.Bins, "bins", 15, "number of bins in ECE and AdaECE")
 	f.Float64Var(&o.Level, "level", 0.95, "confidence level of the intervals")

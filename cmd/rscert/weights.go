@@ -76,7 +76,7 @@ and columns with nested fields (groups).`,
 	f.StringVar(&o.out, "out", "", "write SOURCE with its weights to this CSV `file`")
 	f.Float64Var(&o.fit.Bound, "weight-bound", 10, "largest `weight`; larger estimates are lowered to it")
 	integerVar(f, &o.fit.Folds, "folds", 5, "number of folds for the regression")
-	integerVar(f, &o.fit.Seed, "seed", 1, "seed of the folds")
+	integerVar(f, &o.fit.Seed, "seed", 1, "seed of the random division of the rows into folds")
 	f.BoolVar(&o.json, "json", false, "print the report as one JSON document")
 	f.BoolVar(&o.quiet, "quiet", false, "do not show progress")
 	return cmd

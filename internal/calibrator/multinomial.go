@@ -54,7 +54,7 @@ const (
 
 // Penalties lists the penalties under the names that a user types.
 var Penalties = choice.Of("penalty", ODIR, All).Describe(func(p Penalty) string {
-	return map[Penalty]string{ODIR: "the off-diagonal weights and, with a separate penalty weight, the biases", All: "all weights and biases"}[p]
+	return map[Penalty]string{ODIR: "the off-diagonal weights, and, with a separate penalty, the biases", All: "all weights and biases"}[p]
 })
 
 func (p Penalty) String() string { return string(p) }

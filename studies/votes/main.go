@@ -220,7 +220,7 @@ func accuracies(w io.Writer, images []image, repeats int, kind certify.MarginKin
 			fmt.Fprintf(w, " | %d |\n", count)
 		}
 	}
-	fmt.Fprintln(w, "\nEach column for a radius r gives the certified accuracy at r. The number in brackets is the average radius of margin\nminus the average radius of bonferroni on the same votes, ± 2 standard errors. The column 'repeats' gives the number of\nrandom subsamples of each image's votes.")
+	fmt.Fprintln(w, "\nEach column for a radius r gives the certified accuracy at r. The number in brackets is the average radius of the method\nmargin minus the average radius of the method bonferroni on the same votes, ± 2 standard errors. The column 'repeats'\ngives the number of random subsamples of each image's votes.")
 	return nil
 }
 

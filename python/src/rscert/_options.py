@@ -42,7 +42,7 @@ class CertifyOptions(TypedDict, total=False):
         margin) or first (gaussian: p_A−p_B, radius σ√(π/2) times the margin; laplace: p_A−p_B, radius b times the
         margin; uniform: p_A−p_B, radius λ times the margin; for each of these laws, with a known Lipschitz constant
         L, the radius is at least margin/(√2·L)) (default second)
-    lipschitz: with ``margin`` first, a known Lipschitz constant L of the smoothed probabilities; default: the
+    lipschitz: with '``margin`` first': a known Lipschitz constant L of the smoothed probabilities; default: the
         constant that the noise guarantees
     stop: rule to stop sampling an example early: 'radius>=R' stops once it is known whether the radius is at least R;
         'precision=F' stops once the radius is at least (1−F) times the largest radius that is still possible
@@ -83,14 +83,16 @@ class CertifyOptions(TypedDict, total=False):
         (docs/my-data.md); default: found by rscert
     first_label: label that the data use for the model's first class: 0 or 1
     class_names: file with the class names in the order of the model's classes, as JSON or one name per line; needed
-        if the labels are words and the model's file does not list its classes; without it, if the name of any class
-        folder is not a number, the folders count as 0, 1, … in the order of their names (docs/my-data.md)
+        if the labels are words and the model's file does not list its classes; without ``class_names``, if any class
+        folder has a name that is not a number, the folders count as 0, 1, … in the order of their names
+        (docs/my-data.md)
     resize: resize images to this size in pixels, as torchvision does: give the length of the shorter side, or
         HEIGHTxWIDTH
     crop: crop each image around its centre to this size in pixels, after ``resize``
     interpolation: how ``resize`` interpolates: bilinear or bicubic (default bilinear)
-    outputs: kind of the model's outputs (a single number per sample is the output for the second of two classes):
-        auto (rscert inspects the model), logits or probabilities (default auto)
+    outputs: kind of the model's outputs (if the model gives a single number per sample, rscert takes this number as
+        the output for the second of two classes): auto (rscert inspects the model), logits or probabilities (default
+        auto)
     average: with several models, which outputs rscert averages: 'logits' or 'probabilities'; ``outputs`` says what
         every model returns (default logits)
     scores_output: name of the output with the scores, if the model has several outputs
@@ -130,8 +132,8 @@ class CertifyOptions(TypedDict, total=False):
         together (docs/denoiser.md)
     denoiser_kind: kind of the denoiser: image (a denoiser that returns the clean image), epsilon (a diffusion model
         that returns the noise) or x0 (a diffusion model that returns the clean image) (default image)
-    denoiser_range: two values that stand for the data values 0 and 1 in the denoiser; default: 0,1 (for a diffusion
-        model -1,1)
+    denoiser_range: two values of the denoiser: the first for the data value 0, the second for the data value 1;
+        default: 0,1 (for a diffusion model -1,1)
     diffusion_schedule: noise schedule of a diffusion model: 'linear', 'cosine', or a file whose lines hold the ᾱ of
         the timesteps (default linear)
     only: certify some examples of RUN again, with new noise: 'abstained=RUN' takes the examples on which RUN
@@ -147,7 +149,7 @@ class CertifyOptions(TypedDict, total=False):
     resume: continue the run in the folder of ``out``, or start one if the folder holds none
     sign: sign the finished run with the secret key in this file; 'minisign -G' makes such a key
     sign_password_file: with ``sign``, a file whose first line is the password of the key; default:
-        $RSCERT_SIGN_PASSWORD, or else a question at the terminal
+        $RSCERT_SIGN_PASSWORD, or else rscert asks for the password at the terminal
     require: check this requirement, such as certified-accuracy@0.5>=0.60; exit with code 3 if it is not met; can be
         repeated (docs/gate.md)
     config: YAML file that sets further flags; each key is the name of a flag; flags on the command line win
@@ -280,8 +282,8 @@ class CceOptions(TypedDict, total=False):
     adaptive: also bound the calibration error with bins of equal count
     tau: thresholds τ; for each τ, bound the error of a classifier that answers only where its confidence is at least
         τ
-    delta: some of the command's bounds hold even if k bounds in the file fail; this flag sets the largest
-        probability, at each radius, that these bounds of the command are wrong (default 0.05)
+    delta: for the bounds that hold even if k bounds in the file fail: the largest probability, at each radius, that
+        these bounds are wrong (default 0.05)
     alpha: largest probability that a single bound in the file is wrong; default: the value in the run or the file
     examples: number of all sampled examples, with or without a certified class; default: the number in the run or the
         file
@@ -291,8 +293,8 @@ class CceOptions(TypedDict, total=False):
     names: names for the inputs in the figures 'solvers' and 'cbs'; default: the names of the folders or files
     plot_size: size of the figure in centimetres, such as 15x10; default: depends on the figure and the number of its
         panels
-    group: also compute CBS and CCE for each group; the rows with the same value in this column form a group; if you
-        name several columns, each of them makes groups of its own
+    group: also compute CBS and CCE for each group; the rows with the same value in the given column form a group; if
+        you name several columns, each of them makes groups of its own
     groups: file with the groups of the examples, in the columns 'index' and 'group'; to use another column instead of
         'group', give its name to ``group``
     out: CSV file for the worst confidences that the solvers find
@@ -308,7 +310,8 @@ class CceOptions(TypedDict, total=False):
     admm_steps: number of steps of 'admm' in each of its runs (default 3000)
     dece_starts: confidences at which 'dece' starts: clean (the confidences without attack) or brier (the confidences
         with the largest Brier score) (default [brier,clean])
-    dece_random_starts: number of additional random starts of 'dece', uniformly distributed within the bounds
+    dece_random_starts: number of random starts of the search 'dece' in addition to ``dece_starts``; each of these
+        starts draws its confidences uniformly between their bounds
     dece_gaussian_starts: number of additional random starts of 'dece', normally distributed around the middle of the
         bounds
     dece_seed: seed of the random starts of 'dece' (default 1)
@@ -371,14 +374,14 @@ class MetricsOptions(TypedDict, total=False):
         bin at once
     consistency_bands: add bands to the reliability diagram; if the predictions are calibrated, then with probability
         at least ``level`` all bins lie in their bands at once
-    group: also compute the metrics of each group; the rows with the same value in this column form a group; if you
-        name several columns, each of them makes groups of its own
+    group: also compute the metrics of each group; the rows with the same value in the given column form a group; if
+        you name several columns, each of them makes groups of its own
     groups: file with the groups of the examples, in the columns 'index' and 'group'; to use another column instead of
         'group', give its name to ``group``
-    cluster: column that gives the cluster of each row, such as its patient; rows of one cluster may depend on each
-        other; the command keeps one random row of each cluster
-    seed: seed of the random choices in five places: the betting intervals (of the Brier scores and in ``versus``),
-        the bootstrap, the simulated calibration test, ``cluster`` and ``holdout`` (default 1)
+    cluster: column that gives the cluster of each row, such as the row's patient; rows of one cluster may depend on
+        each other; the command keeps one random row of each cluster
+    seed: seed of the random choices in five places: the betting intervals (those of the Brier scores and those of
+        ``versus``), the bootstrap, the simulated calibration test, ``cluster`` and ``holdout`` (default 1)
     draws: number of simulations in the calibration test, at most 1000000; the smallest p-value is 1/(draws+1);
         default: 999, or fewer for more than 200,000 rows
     radius: use only the rows with this radius
@@ -391,8 +394,8 @@ class MetricsOptions(TypedDict, total=False):
     curve: curve in the diagram: kernel (a kernel regression with the smooth ECE as its bandwidth), isotonic (an
         isotonic regression) or none (no curve) (default kernel)
     held_out: file with held-out predictions (without attack); ``tpr`` takes its thresholds from these predictions
-    holdout: share of the input's rows to hold out at random (``seed``), such as 0.1; this flag is the alternative to
-        ``held_out``
+    holdout: take this share of the input's rows, such as 0.1, as the held-out predictions that ``tpr`` needs;
+        ``seed`` chooses the rows at random; give this flag or ``held_out``, not both
     attack: file with predictions on the same rows under an attack; if the flag is repeated, each row counts with its
         worst case over all these attacks
     tpr: true positive rates, as shares such as 0.99,0.98; the held-out predictions give a threshold for each rate
@@ -400,8 +403,8 @@ class MetricsOptions(TypedDict, total=False):
     tau: further confidence thresholds τ, from 0 to 1; they need no held-out predictions
     by_tau: write the test error, the robust test error, and the true and false positive rates at every threshold to
         this .csv, .svg, .png or .pdf file
-    versus: compare the input with this file of another classifier's predictions; it has the same rows in the same
-        order
+    versus: compare the input with this file of another classifier's predictions; the file must have the same rows as
+        the input, in the same order
     config: YAML file that sets further flags; each key is the name of a flag; flags on the command line win
         (docs/command-line.md)
     strict: end with exit code 2 at the first warning ('rscert explain' lists the warnings)
