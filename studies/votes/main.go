@@ -423,7 +423,7 @@ func runs(w io.Writer, dirs []string) error {
 	if len(dirs) == 0 {
 		return nil
 	}
-	fmt.Fprint(w, "\n## Early stopping on the bundled model\n\nEach row is about one run. The first row is the run without early stopping. The column 'certified at R' counts the\nexamples that this run certifies with the right class and a radius of at least R. R is the radius of the rule, or 0 if\nthe rule has no radius. The column 'with all samples' counts the examples that the run of the first row certifies with\nthe right class and a radius of at least R. 'samples' is the mean number of samples per example, and 'part' is this\nnumber as a share of the number in the first row.\n\n| rule | examples | certified at R | with all samples | average radius | samples | part |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: |\n")
+	fmt.Fprint(w, "\n## Early stopping on the bundled model\n\nEach row is about one run. The first row is the run without early stopping. The column 'certified at R' counts the\nexamples that this run certifies with the right class and a radius of at least R. R is the radius of the rule, or 0 if\nthe rule has no radius. The column 'with all samples' counts the examples that the run of the first row certifies with\nthe right class and a radius of at least R. The column 'samples' gives the mean number of samples per example. The\ncolumn 'part' gives this mean divided by the mean in the first row.\n\n| rule | examples | certified at R | with all samples | average radius | samples | part |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: |\n")
 	full, err := readCertificates(dirs[0])
 	if err != nil {
 		return err
