@@ -115,13 +115,14 @@ With --group, the command also computes CBS and CCE for each group of examples, 
 the true classes (--group label). A run records the true classes. For other groups of
 its examples, give a file (--groups) with a column named 'index' and the columns that
 --group names. The noise must not decide which group an example is in. For each group,
-the allowed probability that its bounds are wrong is delta/G. Here G is the number of
-groups plus the number of sampled examples that are not in the file of the bounds. With
-several columns in --group, each of these examples counts once for each column. Such an
-example counts because it may belong to a group that the file of the bounds does not
-show. Because each group gets only delta/G, the bounds that allow for k failures hold
-for all groups at once, with probability 1 − delta. Some of the groups' bounds allow for
-k failures. The largest of these bounds also holds for every mixture of the groups.
+the bounds that allow for k failures get delta/G: this is the largest probability that
+they are wrong. Here G is the number of groups plus the number of sampled examples that
+are not in the file of the bounds. With several columns in --group, each of these
+examples counts once for each column. Such an example counts because it may belong to a
+group that the file of the bounds does not show. Because each group gets only delta/G,
+the bounds that allow for k failures hold for all groups at once, with probability 1 −
+delta. The largest of the groups' bounds that allow for k failures also holds for every
+mixture of the groups.
 
 If the file has a column 'weight', CBS and CCE are weighted means over the examples in
 the file. In the bounds that allow for k failures, the sum of the k largest weights,

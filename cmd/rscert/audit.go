@@ -45,16 +45,17 @@ part. The tests that follow directly after search k get the share 6/(π²k²) of
 The shares of all searches add up to at most 1.
 
 A verified change of the answer at a distance within the certified radius contradicts
-the certificate. Even a correctly computed certificate can be wrong, with probability at
+the certificate. Even a certificate of a sound method can be wrong, with probability at
 most alpha, so a few contradictions can be due to chance. The command compares their
 number with the binomial distribution. It also certifies each contradicted example
 again, with fresh noise and alpha = 1e-6, and checks whether the perturbation also
 contradicts the new certificate. The command tests bounds on the confidence (certify
 --confidence-radii) in the same way.
 
-The exit code is 3 if there are more contradictions than chance explains. A valid run
-gets this exit code with probability at most 0.001. So the certificates, the run or
-rscert itself are probably wrong. 'rscert verify' may find the cause.
+The exit code is 3 if there are more contradictions than chance explains. If the
+certificates are sound, the run gets this exit code with probability at most 0.001. So
+this exit code is strong evidence that the certificates, the run or rscert itself are
+wrong. 'rscert verify' may find the cause.
 
 The folder of the audit (default: RUN/audit) holds audit.json and audit.jsonl. --resume
 continues an audit that was stopped. 'rscert report RUN' draws the bounds on the robust

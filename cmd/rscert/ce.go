@@ -85,9 +85,10 @@ weights of 'rscert weights'), the command gives no such bound.
 
 Each sound bound alone holds with probability at least 1 − delta. With --joint, the
 command divides delta among all bounds on the error and on the calibration curve
-(--curve). All of these bounds then hold together. Two kinds of bounds are not among
-them: the bounds on this dataset's error, and the lower bound on the total variation.
-Choose --method, --bandwidth, --variation and --seed before you look at the bounds.
+(--curve). All of these bounds that are sound then hold together, with probability at
+least 1 − delta. Two kinds of bounds are not among them: the bounds on this dataset's
+error, and the lower bound on the total variation. Choose --method, --bandwidth,
+--variation and --seed before you look at the bounds.
 
 --curve FILE writes the calibration curve as CSV. Each row is a bin of neighbouring
 scores. The row holds the mean label in the bin, and a lower and an upper limit for
@@ -124,12 +125,12 @@ and the standard deviation of each bound. It also prints the distance of each me
 the binned estimate of the error; this estimate uses all rows. This estimate is a proxy
 for the unknown error; it has no guarantee. For each bound, the command also prints the
 slope of log(distance) against log(size). An upper bound is trivial if it is 1, and a
-lower bound if it is 0. This slope leaves out a size if the bound is trivial in a
+lower bound if it is 0. The slope leaves out a size if the bound is trivial in a
 subsample of this size. The slope of an upper bound also leaves out a size if the mean
-bound is not above the estimate. For the slope of a lower bound, the command also leaves
-out a size if the mean bound at this size is not below the estimate. Subsamples of one
-file share rows, so they are not independent, and no guarantee covers several subsamples
-together. --out writes the table as CSV, and --plot draws it.
+bound is not above the estimate; the slope of a lower bound, if the mean bound is not
+below the estimate. Subsamples of one file share rows, so they are not independent, and
+no guarantee covers several subsamples together. --out writes the table as CSV, and
+--plot draws it.
 
 --group COLUMN also bounds the error of each group of rows. Each of these bounds uses
 delta divided by the number of groups. The assumption of the method (such as --monotone)
@@ -206,7 +207,7 @@ lies between weight/G and weight·G. For inexact weights, the command refuses --
 	f.BoolVar(&o.perturb, "perturb", false, "first perturb the scores with the bandwidth of --bandwidth, as 'rscert perturb' does")
 	integerVar(f, &o.Folds, "folds", 5, "number of folds for the cross-fitting in the methods 'tv', 'nw', 'nw-second-order' and 'ciosek-nw'")
 	integerVar(f, &o.Seed, "seed", 1, "seed of all random choices: row order, folds, noise, kept rows and subsamples")
-	f.BoolVar(&o.joint, "joint", false, "divide delta among the bounds on the error of the population and on the calibration curve, so that all of them hold together")
+	f.BoolVar(&o.joint, "joint", false, "divide delta among the bounds on the error of the population (also for groups and classes) and on the calibration curve, so that all of these bounds that are sound hold together")
 	f.Float64Var(&o.weights.bound, "weight-bound", 0, "upper limit `W` of the weights in the whole population; default: the column weight_bound")
 	f.Float64Var(&o.weights.sensitivity, "weight-sensitivity", 1, "largest `factor` by which a true weight may be above or below the weight in the file, for the method 'binned-tv-weighted'")
 	divideFlags(cmd, &o.groups, "also bound the error of each group")

@@ -52,10 +52,11 @@ every radius are in the units of the input data. Images have values in [0,1]; --
 radii are then in the L1 norm (docs/other-threats.md).
 
 By default, each sample votes for the class that the model answers, and the command
-certifies a class by these votes. With --scores, or with --confidence-radii and a
---method for scores, the command certifies a class by the mean softmax scores instead.
-With --confidence-radii, the same samples also bound the confidence under attack at the
-given radii. The confidence is the mean score of the class (see 'rscert acce').
+certifies a class by these votes. In three cases, the command certifies a class by the
+mean softmax scores instead: with --scores, with --save-scores but without
+--confidence-radii, and with --confidence-radii and a --method for scores. With
+--confidence-radii, the same samples also bound the confidence under attack at the given
+radii. The confidence is the mean score of the class (see 'rscert acce').
 
 A list of values, as in --sigma 0.25,0.5,1, makes a sweep: one run for each value.
 Several lists make one run for each combination of their values. Each value or

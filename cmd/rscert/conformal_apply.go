@@ -54,7 +54,8 @@ point. The move shrinks the radius of the input's set by the length of the move.
 sets, the option 'round' also adds 4/(n+1) to the allowed probability that a set misses
 the label (--miss of 'rscert conformal fit'). Here n is the number of calibration
 examples; with the guarantee 'label' or 'group', it is the number of calibration
-examples in the smallest class or group.
+examples in the smallest class or group whose threshold is not −∞ (with the threshold
+−∞, the sets hold all classes).
 
 Each line of the output holds the set of one input. It also holds, for each class, the
 number of scores that reach the threshold. The fields 'rule', 'radius', 'miss',

@@ -24,7 +24,7 @@ code give the formulas and the assumptions.
 `)
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	tabulateRows(t, "Certificates from votes (--method of certify and radius, --class-method of confidence):", certify.VoteMethods())
-	tabulateRows(t, "Bounds on mean scores (--method of certify and radius for scores, --bound of confidence,\n--confidence-bound of certify):", certify.MeanBounds())
+	tabulateRows(t, "Bounds on mean scores (--method of certify and radius for scores; only the sound ones:\n--bound of confidence, --confidence-bound of certify):", certify.MeanBounds())
 	tabulateRows(t, "Bounds on the margin between mean scores (--combine):", certify.Combines())
 	tabulateRows(t, "Bounds on the confidence under attack (--method of confidence, --confidence of certify):", certify.ConfidenceMethods())
 	fmt.Fprintln(t, "\nUpper bounds on the calibration error (--method of ce):")

@@ -92,12 +92,12 @@ examples. The smooth ECE uses no bins.
 The intervals of ECE, AdaECE, classwise ECE, RMSCE, AdaRMSCE, MCE and Brier score hold
 for any number of examples. Every binned calibration error has an ideal value. This is
 the value that its formula gives if the true probability of each label replaces the
-label. The printed interval is for the ideal value: it covers the ideal value with
-probability at least --level. On average the plain ECE is larger than its ideal value.
-The interval of the NLL is a BCa bootstrap interval, which is too short for small or
-heavy-tailed data. No interval of this command bounds the unbinned calibration error:
-positive and negative errors within a bin can cancel. For bounds on this error, see
-'rscert ce'.
+label. If the command prints an interval for such an error, this interval covers the
+ideal value with probability at least --level. The debiased L2 error has no interval. On
+average the plain ECE is larger than its ideal value. The interval of the NLL is a BCa
+bootstrap interval, which is too short for small or heavy-tailed data. No interval of
+this command bounds the unbinned calibration error: positive and negative errors within
+a bin can cancel. For bounds on this error, see 'rscert ce'.
 
 The calibration tests by bets and by simulation have p-values that are valid for any
 number of independent examples. The p-value of Spiegelhalter's test is valid only for

@@ -117,17 +117,19 @@ the model of each run. For each radius the command prints a table with a row for
 model and σ. A row has the certified accuracy, the average radius, the certified
 calibration error (CCE) and the certified Brier score (CBS). Another entry says whether
 the row is on the Pareto front of certified accuracy and CCE. A last table has, for each
-radius, the rank correlation of each pair of these quantities: certified accuracy,
-average radius, CCE and CBS. You choose among K runs by their results. Therefore the
-command uses delta/K, not delta, for the statements about each run. So the statements
-with probability 1 − delta hold for all K runs together.
+radius, two rank correlations (Spearman's ρ and Kendall's τ-b) over the rows, for each
+pair of these quantities: certified accuracy, average radius, CCE and CBS. It leaves out
+a pair that fewer than three rows have. You choose among K runs by their results.
+Therefore the command uses delta/K, not delta, for the statements about each run. So the
+statements with probability 1 − delta hold for all K runs together.
 
 --within also chooses models, by the rule of Emde et al. 2025 (section 5.3). The value
 of --within is a tolerance. The rule is applied at each radius. A model is a candidate
 if its certified accuracy at this radius is at least the best certified accuracy at this
-radius minus the tolerance. At each radius, the rule names two models (with --families,
-up to two in each family): the candidate with the smallest CCE, and the candidate with
-the smallest CBS.`,
+radius minus the tolerance. At each radius, the rule names the candidate with the
+smallest CCE and the candidate with the smallest CBS; these can be the same model. With
+--families, it does so for each family that has a candidate. The best certified accuracy
+is always the best of all families.`,
 		Example: `  rscert report run
   rscert report run-0.25 run-0.5 run-1 --names σ=0.25,σ=0.5,σ=1 --format latex
   rscert report run --radii 0.25,0.5 --json

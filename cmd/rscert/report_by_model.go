@@ -29,7 +29,7 @@ func byModelFlags(cmd *cobra.Command, o *byModelOptions) (complete func()) {
 	f := cmd.Flags()
 	f.BoolVar(&o.wanted, "by-model", false, "compare models instead of runs; --names then gives the model of each run")
 	f.Float64Var(&within, "within", 0, "with --by-model, also choose models by the rule of Emde et al. 2025; this `share` is the rule's tolerance in certified accuracy, such as 0.03 for three percentage points")
-	f.StringSliceVar(&o.families, "families", nil, "with --by-model, the `family` of each run's model, such as the model's training method; --within then chooses models in each family separately")
+	f.StringSliceVar(&o.families, "families", nil, "with --by-model, the `family` of each run's model, such as the model's training method; --within then chooses models in each family, but compares certified accuracy with the best of all families")
 	f.BoolVar(&o.bestScale, "best-sigma", false, "with --by-model, show only one run of each model: the run with the largest certified accuracy at the table's radius")
 	group(cmd, "Models")
 	return func() { o.within = given(cmd, "within", &within) }

@@ -24,7 +24,7 @@ const (
 var Keeps = choice.Of("keep", KeepFound, KeepAll).Describe(func(k Keep) string {
 	return map[Keep]string{
 		KeepFound: "only inputs that change the answer (adversarial.npz)",
-		KeepAll:   "in addition, one input for every example: of all inputs that the search tried, the one with the smallest probability of the label (worst.npz)",
+		KeepAll:   "in addition, one input for every example: of the example and the ends of all starts, the one with the smallest estimated probability of the label (worst.npz)",
 	}[k]
 })
 
