@@ -108,8 +108,9 @@ for each example.
 command prints E/(E+C), an upper bound on the share of answers that are wrong under
 attack. Here E counts the examples whose answer may be wrong, and C counts the examples
 whose answer is right under every attack. The bound E/(E+C) holds if every bound in the
-file holds. With probability 1 − delta, this share is at most (E+k)/(E+C). As for CBS
-and CCE, k is the 1 − delta quantile of Bin(examples, alpha).
+file holds. With probability 1 − delta, this share is at most (E+k)/(E+C). Here k is the
+same number as in CBS + k/n and CCE + 2k/n above: the 1 − delta quantile of
+Bin(examples, alpha).
 
 With --group, the command also computes CBS and CCE for each group of examples, such as
 the true classes (--group label). A run records the true classes. For other groups of

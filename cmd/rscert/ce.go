@@ -165,10 +165,10 @@ population. The kept rows are independent draws from Q. The bounds for --group a
 --classes also use the kept rows.
 
 The method 'binned-tv-weighted' uses all rows of a file with weights, not only the kept
-rows. This method needs weights whose mean in the population is 1. Its bound is smaller
-than the bounds from the kept rows only if the mean of the squared weights is below
-about W/5, where W is the upper bound on the weights (--weight-bound, or the column
-weight_bound). Choose the method before you look at the bounds.
+rows. This method needs weights whose mean in the population is 1. Let W be the upper
+bound on the weights (--weight-bound, or the column weight_bound). If the mean of the
+squared weights is above about W/5, the bounds from the kept rows are smaller than the
+bound of 'binned-tv-weighted'. Choose the method before you look at the bounds.
 
 The weights can be inexact. The command treats them as inexact if the column
 weight_estimated is 1 ('rscert weights' writes this column) or if you give

@@ -50,9 +50,9 @@ smaller than if some seeds are equal.
 
 All runs must certify the same examples, under noise of the same law (such as Gaussian),
 by sound methods. The σ of the runs may differ. A method is sound if a certificate is
-wrong with probability at most alpha, for every classifier. The router's data may have
-no labels, or other labels than the data of the runs. If the labels differ, the command
-reads both datasets and checks that the inputs are the same.
+wrong with probability at most alpha, for every classifier. The router's dataset may
+have no labels, and its labels may differ from those in the dataset of the runs. If the
+labels differ, the command reads both datasets and checks that the inputs are the same.
 
 The result is a folder with two files. certificates.jsonl holds the certificates, and
 combined.json describes the runs. 'rscert report' reads the folder like a run, and can

@@ -36,9 +36,10 @@ softmax(logits/T) (Guo et al. 2017). It reports calibration metrics before the f
 rows (--holdout) or another file (--test). The command searches for the best T in an
 interval, and widens this interval until the best T lies inside it. In the following two
 cases there is no best T. If the label of every fitted row has the largest logit, the
-likelihood grows as T falls to 0, and the command reports T = 0.001. If no T fits as
-well as uniform probabilities, the likelihood grows with T, and the command reports T =
-1000. In both cases the command also says that T is at its limit.
+likelihood grows as T falls to 0, and the command reports T = 0.001. If uniform
+probabilities fit better than softmax(logits/T) for every T, the likelihood grows with
+T, and the command reports T = 1000. In both cases the command also says that T is at
+its limit.
 
 An npz or Parquet file holds logits [N, m] and labels [N]. For two classes, a file (npz,
 Parquet, CSV or JSON lines) can instead hold the log-odds of class 1 as an array

@@ -26,7 +26,8 @@ type Outcome struct {
 type Point struct {
 	Radius    float64 `json:"radius"`
 	Certified float64 `json:"certified"` // share of the outcomes with Outcome.Certified ≥ Radius
-	Unbroken  float64 `json:"unbroken"`  // share of the outcomes with Outcome.Broken > Radius
+	// share of the outcomes that no attack changed within Radius (Outcome.Broken > Radius)
+	Unbroken float64 `json:"unbroken"`
 	// Images is the share of the outcomes with Outcome.Listed > Radius. It is an upper bound on the robust accuracy on
 	// the images of the audit. This bound is wrong only if one of the verified breaks is false. In 'rscert audit', the
 	// probability of such an error is at most the value of --gamma.

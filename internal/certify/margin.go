@@ -64,9 +64,9 @@ func (c *VoteCertifier) order(r ranking, make func() *order) *order {
 }
 
 // A frontier is the set of all distributions q with g(q) = margin, where margin > 0. This set is the curve q1 =
-// F(margin + Q(q2)). A contest is the comparison that proves a claim. For a contest with a factor t ≠ 1, the set is the
-// curve in the comment on the type 'ranks'. The curve's parameter y = √q2 rises from 0; the curve ends where q3 = 0. On
-// the frontier, q1 is a concave function of q2.
+// F(margin + Q(q2)). A contest is the comparison that proves a claim. If the factor t of the contest is not 1, the set
+// is another curve: the frontier in the comment on the type 'ranks'. The curve's parameter y = √q2 rises from 0; the
+// curve ends where q3 = 0. On the frontier, q1 is a concave function of q2.
 type frontier struct {
 	scale  scale
 	margin float64

@@ -71,8 +71,8 @@ func TestRanksOfOneAreTheMargin(t *testing.T) {
 }
 
 // The proof of a bound needs four properties. The frontier is concave. The method 'point' returns the derivative of the
-// frontier as the slope. The frontier ends where q1 + q2 = 1. The method 'reach' takes a probability and returns the y
-// of a point on the frontier. The q1 of this point is at most the given probability.
+// frontier as the slope. The frontier ends where q1 + q2 = 1. The method 'reach' takes a probability and returns the
+// parameter y = √q2 of a point on the frontier. The q1 of this point is at most the given probability.
 func TestRanksFrontier(t *testing.T) {
 	for _, l := range law.Additives() {
 		for _, factor := range []float64{0.5, 1, 2, 5} {

@@ -141,7 +141,8 @@ func floorRat(x *big.Rat) float64 {
 }
 
 // newSplittingStop does the work of NewStopping for the method Splitting. Sampling may end after any number of
-// evaluations, because the certificate counts unknown evaluations against the class.
+// evaluations. The certificate is still valid, because it counts each unknown evaluation (one not made yet) as a vote
+// against the class.
 func newSplittingStop(p VoteParams, rule StopRule) (*Stopping, error) {
 	c, err := NewVoteCertifier(p)
 	if err != nil {

@@ -23,7 +23,7 @@ const (
 type boundVotes func(*VoteCertifier, observation) marginBound
 
 var voteMethods = table[VoteMethod, boundVotes]{"method", []entry[VoteMethod, boundVotes]{
-	{ExactMargin, true, "takes Buehler's bound: the largest non-decreasing function of the bound of 'bonferroni' that is a valid lower bound on the margin", "moutaouakil2024 buehler1957", (*VoteCertifier).exactMargin},
+	{ExactMargin, true, "takes Buehler's bound: ranks all possible vote counts by the bound of 'bonferroni', and takes the largest of the valid lower bounds on the margin that never decrease along this ranking", "moutaouakil2024 buehler1957", (*VoteCertifier).exactMargin},
 	{Bonferroni, true, "takes Clopper–Pearson bounds for the class and for the runner-up, each at level alpha/2", "clopper1934 cohen2019", (*VoteCertifier).bonferroni},
 	{ClopperPearson, true, "bounds only the probability of the class, and abstains if the bound is below ½ (Cohen et al. 2019)", "cohen2019 clopper1934", (*VoteCertifier).clopperPearson},
 	{BonferroniClasses, true, "takes Clopper–Pearson bounds for all m classes, each at level alpha/m (Algorithm 3 of Moutaouakil 2024); looser than 'bonferroni'", "clopper1934 moutaouakil2024", (*VoteCertifier).bonferroniClasses},

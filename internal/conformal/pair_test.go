@@ -262,7 +262,8 @@ func TestHazardLimit(t *testing.T) {
 	}
 }
 
-// The condition has a left side and a right side. The computed bounds on each side must be rounded outward.
+// The condition has a left side and a right side. For each side, the code computes bounds, and these must be rounded
+// outward: lower bounds down, and upper bounds up.
 func TestTargetRoundsOutward(t *testing.T) {
 	for _, l := range law.Additives() {
 		const queries = 3

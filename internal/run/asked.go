@@ -23,8 +23,8 @@ type asked struct {
 	stay     *stay
 }
 
-// stay counts the holders of a request's inputs: one holder for each input in the sampler, and one for Answerer.Ask
-// while it runs.
+// stay is the reference count of a request's inputs. Each input holds one reference while it is in the sampler.
+// Answerer.Ask holds one reference while it runs.
 type stay struct {
 	holders atomic.Int64
 	left    func() // called once, when the last holder leaves; may be nil

@@ -26,7 +26,8 @@ type tally struct {
 	seen      int64 // number of samples so far, including those that observe ignores
 }
 
-// newTally returns an empty tally for a query. The scorer s holds the kind of outputs and the query's random number.
+// newTally returns an empty tally for a query. The scorer s says whether the outputs are logits or probabilities, and
+// holds the random number that the scores of the query use.
 func newTally(p *conformal.Predictor, s scorer, group string, certify bool) *tally {
 	s.Scorer, s.classes = p.Scorer, p.Labels
 	t := &tally{scorer: s, predictor: p, thresholds: p.Thresholds(group), counts: make([]int64, p.Labels), certify: certify}

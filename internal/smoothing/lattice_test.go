@@ -223,8 +223,9 @@ func TestLatticeNoiseRefuses(t *testing.T) {
 	}
 }
 
-// The deduction of Quantise must be an upper bound on the norm ‖|x − q(x)| + g/2‖ in exact arithmetic. The deduction
-// may exceed this norm by a factor of at most 1 + 1e-7.
+// Quantise returns a deduction, the amount that must be subtracted from every radius at x. The deduction must be an
+// upper bound on the norm ‖|x − q(x)| + g/2‖ in exact arithmetic. The deduction may exceed this norm by a factor of at
+// most 1 + 1e-7.
 func TestQuantiseDeduction(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	for range 200 {
@@ -322,8 +323,9 @@ func TestQuantiseAdversary(t *testing.T) {
 		far := 100 * rng.Float64()
 		for d, v := range x {
 			// Each coordinate moves away from q(x), to a point just beyond the edge of a cell. The deduction is the
-			// norm of the vector |x − q(x)| + g/2, where g is the step. The test chooses the edges so that the shift of
-			// x is nearly a multiple of this vector, up to signs.
+			// amount that must be subtracted from every radius at x. It is the norm of the vector with the coordinates
+			// |x_d − q(x)_d| + g/2, where g is the step. The test chooses the edges so that the shift of x is nearly a
+			// multiple of this vector, up to signs.
 			off := float64(v) - float64(from[d])*q.step
 			away := math.Copysign(1, off)
 			wish := far*(math.Abs(off)+q.step/2) + math.Abs(off)

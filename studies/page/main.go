@@ -8,8 +8,8 @@
 //
 //	go run ./studies/calibration -parts real | go run ./studies/page docs/calibration-error.md
 //
-// The program ignores lines outside of marks. If the page lacks the marks, the program returns an error and does not
-// change the page.
+// The program ignores all other lines of its input. If the page lacks the marks, the program returns an error and does
+// not change the page.
 package main
 
 import (

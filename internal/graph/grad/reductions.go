@@ -9,7 +9,8 @@ import (
 
 // This file holds the rules of reductions and of running sums.
 
-// reduction is the rule of sums, means, extremes and similar reductions over axes.
+// reduction is the gradient rule (see the type 'rule') of the operators that reduce an input over axes, such as sums,
+// means and extremes.
 func reduction(t *tape, n *node) error {
 	x, xs := n.input(0), t.shape(n.input(0))
 	axes, err := t.axes(n)

@@ -26,7 +26,7 @@ type Agreement struct {
 	Differences []runfolder.Difference `json:"differences"`
 
 	Examples int `json:"examples"` // number of examples in both runs
-	// Samples is the number of selection and estimation samples of these examples that both runs drew.
+	// Samples is the number of samples that both runs drew of these examples, for the selection and for the estimation.
 	Samples int64 `json:"samples"`
 	Votes   Votes `json:"votes"`
 	// OtherCounts is the number of examples whose vote counts differ between the runs.
