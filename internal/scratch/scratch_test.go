@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 const prefix = "rscert-[test-" // filepath.Glob would take this for a malformed pattern
@@ -24,7 +25,7 @@ func TestKilled(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = os.Stdout.Close() // this tells the parent process that the folder is there
-		select {}
+		time.Sleep(time.Hour) // the parent process kills this process; the runtime would end a deadlocked one at once
 	}
 	parent, victim := t.TempDir(), t.TempDir()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestKilled$")
