@@ -24,10 +24,8 @@ func addSmoothedFlags(cmd *cobra.Command, o *smoothedOptions, e *spec.Spec) {
 	f, p := cmd.Flags(), &o.plan
 	choiceVar(f, &p.Method, "smoothed", attack.SmoothAdv, attack.SmoothedMethods, "attack the smoothed classifier instead of the model; --smoothed without =`METHOD` means 'smoothadv'; methods: "+attack.SmoothedMethods.Described())
 	f.Lookup("smoothed").NoOptDefVal = attack.SmoothAdv.String()
-	f.Lookup("smoothed").DefValue = "" // without the flag, the command attacks the model
-	f.Float64Var(&e.Sigma, "sigma", 0, scaleWords())
-	lawFlag(f, &e.Law)
-	offerLaws(f, law.In(law.L2)) // the search is in L2
+	f.Lookup("smoothed").DefValue = ""            // without the flag, the command attacks the model
+	lawFlags(f, &e.Sigma, &e.Law, law.In(law.L2)) // the search is in L2
 	choiceVar(f, &e.Noise, "noise", spec.Lattice, spec.NoiseKinds, "kind of the noise: "+spec.NoiseKinds.Described())
 	f.StringVar(&o.run, "run", "", "attack the smoothed classifier of the run in this `folder`, with the model, the data and the noise of the run")
 	integerVar(f, &p.Samples, "samples", attack.DefaultSmoothedSamples, "maximum number of noisy copies of the input per gradient")

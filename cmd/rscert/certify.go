@@ -12,6 +12,7 @@ import (
 
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/experiment"
+	"github.com/rscert/rscert/internal/law"
 	"github.com/rscert/rscert/internal/quote"
 	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/report/gate"
@@ -114,7 +115,7 @@ finished run with a key of minisign; 'rscert verify --key' checks the signature.
 		},
 	}
 	f := cmd.Flags()
-	settle = addExperimentFlags(cmd, &o.Spec, func() {
+	settle = addExperimentFlags(cmd, &o.Spec, law.Laws, func() {
 		scaleFlags(f, &o.Scales)
 		f.StringVar(&o.Out, "out", "", "`folder` to which rscert writes the run")
 		group(cmd, "Inputs and output")

@@ -81,8 +81,7 @@ number of noisy copies that the calibration drew of each example.`,
 		},
 	}
 	f := cmd.Flags()
-	settle = addExperimentFlags(cmd, &o.plan.Spec, func() {
-		offerLaws(f, law.Additives())
+	settle = addExperimentFlags(cmd, &o.plan.Spec, law.Additives(), func() {
 		f.StringVar(&o.out, "out", "", "write the sets to this .jsonl, .csv or .parquet `file`")
 		group(cmd, "Inputs and output")
 		f.BoolVar(&o.plan.CertifiedSize, "certified-size", false, "draw further noisy copies, with which "+

@@ -99,8 +99,7 @@ The scores:
 		},
 	}
 	f, p := cmd.Flags(), &o.plan.Params
-	settle = addExperimentFlags(cmd, &o.plan.Spec, func() {
-		offerLaws(f, law.Additives())
+	settle = addExperimentFlags(cmd, &o.plan.Spec, law.Additives(), func() {
 		f.StringVar(&o.out, "out", "", "write the predictor (the threshold and the settings for 'rscert conformal apply') to this JSON `file`")
 		group(cmd, "Inputs and output")
 		radiusVar(f, &radius, "radius", "largest perturbation of an input, in the norm of the noise law and in the "+

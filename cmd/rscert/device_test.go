@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rscert/rscert/internal/law"
 	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/spec"
@@ -42,7 +43,7 @@ func TestChoosePrecision(t *testing.T) {
 	} {
 		var o spec.Spec
 		cmd := &cobra.Command{Use: "x"}
-		settle := addExperimentFlags(cmd, &o, nil)
+		settle := addExperimentFlags(cmd, &o, law.Laws, nil)
 		if err := cmd.ParseFlags(c.args); err != nil {
 			t.Fatal(err)
 		}

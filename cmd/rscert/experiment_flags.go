@@ -5,19 +5,20 @@ import (
 
 	"github.com/rscert/rscert/internal/dataset"
 	"github.com/rscert/rscert/internal/graph"
+	"github.com/rscert/rscert/internal/law"
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// addExperimentFlags adds the flags of an experiment: model, data, noise and device. If the function 'own' is not nil,
-// addExperimentFlags calls it directly after it has added --law. The function 'own' can then add flags of the command
-// itself. The command must call the function 'settle' after it has parsed the flags.
-func addExperimentFlags(cmd *cobra.Command, s *spec.Spec, own func()) (settle func() error) {
+// addExperimentFlags adds the flags of an experiment: model, data, noise and device. Help offers the given laws of the
+// noise. If the function 'own' is not nil, addExperimentFlags calls it directly after it has added --law. The function
+// 'own' can then add flags of the command itself. The command must call the function 'settle' after it has parsed the
+// flags.
+func addExperimentFlags[L law.Law](cmd *cobra.Command, s *spec.Spec, laws []L, own func()) (settle func() error) {
 	f := cmd.Flags()
 	f.SortFlags = false
 	modelFlag(f, s, "ONNX `file` of the classifier, or builtin:NAME for a model that is part of rscert (docs/training.md)")
 	f.StringVar(&s.Data, "data", "", "`path` of the dataset: images in folders, Parquet, WebDataset tar, npz, npy, CSV, MNIST IDX, or CIFAR in binary or Python form (docs/my-data.md)")
-	f.Float64Var(&s.Sigma, "sigma", 0, scaleWords())
-	lawFlag(f, &s.Law)
+	lawFlags(f, &s.Sigma, &s.Law, laws)
 	if own != nil {
 		own()
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rscert/rscert/internal/experiment"
+	"github.com/rscert/rscert/internal/law"
 	"github.com/rscert/rscert/internal/smoothing"
 	"github.com/rscert/rscert/internal/spec"
 )
@@ -43,7 +44,7 @@ func newVotes(s streams) *cobra.Command {
 	}
 	integerVar(cmd.Flags(), &n, "samples", 100, "samples an example")
 	group(cmd, "Samples")
-	settle = addExperimentFlags(cmd, &e, nil)
+	settle = addExperimentFlags(cmd, &e, law.Laws, nil)
 	return cmd
 }
 

@@ -9,22 +9,16 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-const lawUsage = "law (distribution) of the noise: "
-
-// lawFlag adds --law, hidden while only one law exists.
-func lawFlag(f *pflag.FlagSet, to *law.Name) {
-	choiceVar(f, to, "law", law.Name(""), law.Choices(), lawUsage+law.Choices().Described())
+// lawFlags adds --sigma and --law. Help and shell completion offer the given laws. The flag --law parses every law, so
+// that the command can say why it refuses one. The flag --law is hidden while only one law exists.
+func lawFlags[L law.Law](f *pflag.FlagSet, sigma *float64, to *law.Name, laws []L) {
+	offered := law.ChoicesOf(laws)
+	f.Float64Var(sigma, "sigma", 0, scaleOf(laws))
+	choiceVar(f, to, "law", law.Name(""), law.Choices(), "law (distribution) of the noise: "+offered.Described())
+	choices(f, "law", described(offered)...)
 	if len(law.Laws) == 1 {
 		_ = f.MarkHidden("law") // fails only for an unknown flag
 	}
-}
-
-// offerLaws makes the help texts of --law and --sigma name only the given laws. The shell completion of --law then also
-// offers only these laws. The flag --law still parses every law, so that the command can say why it refuses one.
-func offerLaws[L law.Law](f *pflag.FlagSet, laws []L) {
-	f.Lookup("sigma").Usage = scaleOf(laws)
-	f.Lookup("law").Usage = lawUsage + law.ChoicesOf(laws).Described()
-	choices(f, "law", described(law.ChoicesOf(laws))...)
 }
 
 // normsFlag adds --norms.
@@ -41,9 +35,6 @@ func scaleFlags(f *pflag.FlagSet, s *spec.Scales) {
 	f.StringVar(&s.Data, "scale-data", "", "`path` of the data whose standard deviations --sigma-scale uses, such as the training data")
 	f.StringSliceVar(&s.Noisy, "noisy-columns", nil, "with --sigma-scale, `names` of the whole-number columns that also get noise")
 }
-
-// scaleWords returns the words that describe --sigma if --law offers all laws.
-func scaleWords() string { return scaleOf(law.Laws) }
 
 // scaleOf returns the words that describe --sigma if --law offers the given laws.
 func scaleOf[L law.Law](laws []L) string {

@@ -87,8 +87,7 @@ repeats the same answers.`,
 		},
 	}
 	f, p := cmd.Flags(), &o.plan
-	settle = addExperimentFlags(cmd, &p.Spec, func() {
-		offerLaws(f, law.Additives())
+	settle = addExperimentFlags(cmd, &p.Spec, law.Additives(), func() {
 		f.StringVar(&p.Run, "run", "", "`folder` of the run; the classifier of this run answers the inputs")
 		f.StringVar(&o.out, "out", "", "write the answers to this .jsonl, .csv or .parquet `file`")
 		group(cmd, "Inputs and output")

@@ -159,9 +159,7 @@ func targetFlags[L law.Law](cmd *cobra.Command, t *certify.Target, alpha string,
 	f := cmd.Flags()
 	choiceVar(f, &t.Class, "class", certify.Predicted, methods(certify.Classes()), "class to certify; default: the choice of the run, or else 'predicted': "+methods(certify.Classes()).Described())
 	f.Float64Var(&t.Alpha, "alpha", 0.001, alpha+"; for a run, the value of the run replaces the default")
-	f.Float64Var(&t.Sigma, "sigma", 0, "")
-	lawFlag(f, &t.Law)
-	offerLaws(f, laws)
+	lawFlags(f, &t.Sigma, &t.Law, laws)
 	f.Lookup("sigma").Usage += "; default: the value of the run"
 }
 
